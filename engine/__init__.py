@@ -1,0 +1,1 @@
+"""Driftwood's compute engine: model file -> graph -> fuse -> plan -> kernels -> WGSL -> record -> run."""
