@@ -1,0 +1,470 @@
+"""A worker without an engine: it speaks the protocol and plays scripted parts.
+
+Run it as the worker's command: ``python tests/fake_worker.py [options]``. Options::
+
+    --answer TEXT   what every chat answers (default: an echo of the last message in Markdown)
+    --delay S       seconds between two words of an answer and two steps of progress (default 0.01)
+    --empty         no model is installed
+    --fail-start N  end with exit status N before the first request is read
+    --mute          never answer anything
+    --log FILE      append every request line to FILE
+
+The last user message directs a chat: ``/crash`` ends the process in mid-answer, ``/error CODE``
+fails with that code, ``/hang`` sends nothing until stopped, ``/garbage`` writes a line that is not
+JSON, ``/words N`` answers N words, ``/drop`` reports a dropped message, ``/warn`` sends a template
+warning, ``/think`` answers with a thinking block. A ``load``, ``model_get`` or ``model_add`` of a
+name or path that contains ``fail`` fails; of ``crash`` ends the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from engine.worker.protocol import (
+    ERROR_CODES,
+    VERSION,
+    Event,
+    ProtocolError,
+    Request,
+    decode_request,
+    encode_event,
+    error_event,
+)
+
+MIB = 2**20
+CONTEXT = 2048
+DEVICE = "Fake GPU"
+
+
+def installed(name: str, mib: int, **changes: Any) -> dict[str, Any]:
+    """One installed model as ``models_list`` tells it."""
+    fields: dict[str, Any] = {
+        "name": name,
+        "path": f"/models/{name}.gguf",
+        "bytes": mib * MIB,
+        "kind": "text",
+        "family": "llama",
+        "quant": "Q4_1",
+        "context": 8192,
+        "licence": "Apache-2.0",
+        "parameters": 134_515_008,
+        "problem": None,
+        "need_bytes": (mib + 90) * MIB,
+        "loaded": False,
+    }
+    return {**fields, **changes}
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """What can be had."""
+
+    def entry(name: str, title: str, mib: int, **changes: Any) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "name": name,
+            "title": title,
+            "family": "llama",
+            "kind": "text",
+            "parameters": 134_515_008,
+            "quant": "Q4_1",
+            "bytes": mib * MIB,
+            "licence": "Apache-2.0",
+            "context": 8192,
+            "description": "Small and quick; good for a first try.",
+            "source": "somewhere",
+            "gated": False,
+            "installed": False,
+            "need_bytes": (mib + 90) * MIB,
+        }
+        return {**fields, **changes}
+
+    return [
+        entry("smollm2-135m-instruct", "SmolLM2 135M Instruct", 94),
+        entry("smollm2-1.7b-instruct", "SmolLM2 1.7B Instruct", 1007, quant="Q4_K_M"),
+        entry("llama-3.2-3b-instruct", "Llama 3.2 3B Instruct", 1926, gated=True),
+    ]
+
+
+class FakeWorker:
+    """The state that requests change: which models are here, which is loaded, who was stopped."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.models = (
+            {}
+            if options.empty
+            else {
+                "smollm2-135m-instruct": installed("smollm2-135m-instruct", 94),
+                "broken": installed(
+                    "broken", 3, problem="This file is cut short: it ends after 3 MiB of 94."
+                ),
+            }
+        )
+        self.loaded: str | None = None
+        self.stops: dict[int, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def send(self, request: Request, event: str, **fields: Any) -> None:
+        """Write one event line."""
+        self.write(encode_event(Event(request.id, event, fields)))
+
+    def write(self, line: bytes) -> None:
+        """Write bytes on stdout as they are."""
+        with self._lock:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+
+    def serve(self) -> None:
+        """Answer every line of stdin, each on a thread of its own."""
+        for line in sys.stdin.buffer:
+            if self.options.log:
+                with Path(self.options.log).open("ab") as log:
+                    log.write(line)
+            if self.options.mute:
+                continue
+            try:
+                request = decode_request(line)
+            except ProtocolError as error:
+                self.write(encode_event(error_event(error.request_id, "usage", str(error))))
+                continue
+            self.stops[request.id] = threading.Event()
+            if request.do in ("stop", "quit"):
+                self.answer(request)
+                if request.do == "quit":
+                    return
+            else:
+                threading.Thread(target=self.answer, args=(request,), daemon=True).start()
+
+    def answer(self, request: Request) -> None:
+        """Play the part of one request."""
+        part: Callable[[Request], None] = getattr(self, f"do_{request.do}")
+        part(request)
+
+    def fail(self, request: Request, code: str, message: str) -> None:
+        """End a request in an error."""
+        details = "Traceback (most recent call last):\n  (a fake one)"
+        self.send(request, "error", code=code, message=message, details=details)
+
+    def wait(self, request: Request, seconds: float) -> bool:
+        """Sleep; True if the request was stopped meanwhile."""
+        return self.stops[request.id].wait(seconds)
+
+    def steps(self, request: Request, phase: str, total: int, count: int = 5) -> Iterator[int]:
+        """Progress in equal steps; ends early when stopped."""
+        for step in range(1, count + 1):
+            if self.wait(request, self.options.delay):
+                return
+            done = total * step // count
+            self.send(request, "progress", phase=phase, done=done, total=total)
+            yield done
+
+    def do_hello(self, request: Request) -> None:
+        self.send(request, "done", version=VERSION, engine_version="fake", pid=os.getpid())
+
+    def do_doctor(self, request: Request) -> None:
+        report = {
+            "ok": True,
+            "device": DEVICE,
+            "driver": "fake 1.0",
+            "backend": "Vulkan",
+            "software": False,
+            "features": ["shader-f16", "subgroup"],
+            "limits": {"max-buffer-size": 4 * 2**30},
+            "selftest": {"passed": 12, "failed": 0},
+            "problems": [],
+        }
+        self.send(request, "done", report=report)
+
+    def do_load(self, request: Request) -> None:
+        if self.load(request):
+            self.send(
+                request,
+                "done",
+                model=request.fields["model"],
+                context=request.fields.get("context", CONTEXT),
+                context_max=8192,
+                device=DEVICE,
+                backend="Vulkan",
+                memory=self.memory(),
+            )
+
+    def load(self, request: Request) -> bool:
+        """Load the model with progress; False if the request has ended in an error."""
+        name = request.fields["model"]
+        if self.loaded == name:
+            return True
+        if "crash" in name:
+            os._exit(3)
+        if "fail" in name:
+            message = "This model needs 6.1 GiB and 4.8 GiB are free. Choose a shorter context."
+            self.fail(request, "out_of_memory", message)
+            return False
+        if name not in self.models and not Path(name).exists():
+            self.fail(request, "not_found", f'There is no model "{name}".')
+            return False
+        problem = self.models.get(name, {}).get("problem")
+        if problem:
+            self.fail(request, "model_file", problem)
+            return False
+        for phase in ("reading", "uploading", "compiling"):
+            for _ in self.steps(request, phase, 94 * MIB, 3):
+                continue
+        if self.stops[request.id].is_set():
+            self.fail(request, "cancelled", "Loading was stopped.")
+            return False
+        self.loaded = name
+        return True
+
+    def do_unload(self, request: Request) -> None:
+        self.loaded = None
+        self.send(request, "done")
+
+    def do_chat(self, request: Request) -> None:
+        messages = request.fields["messages"]
+        prompt = next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
+        self.generate(request, prompt, sum(self.count_words(m) for m in messages))
+
+    def do_complete(self, request: Request) -> None:
+        prompt = request.fields["prompt"]
+        self.generate(request, prompt, len(prompt.split()))
+
+    def count_words(self, message: Mapping[str, str]) -> int:
+        """Tokens of a message, as this worker counts them."""
+        return len(message["content"].split()) + 4
+
+    def generate(self, request: Request, prompt: str, prompt_tokens: int) -> None:
+        """Play an answer."""
+        if not self.load(request):
+            return
+        directive, _, argument = prompt.partition(" ")
+        if directive == "/error":
+            code = argument if argument in ERROR_CODES else "internal"
+            self.fail(request, code, f"A scripted failure ({code}).")
+            return
+        began = time.perf_counter()
+        dropped = [1] if directive == "/drop" else []
+        prompt_ids = list(range(prompt_tokens))
+        self.send(
+            request,
+            "started",
+            prompt_tokens=prompt_tokens,
+            prompt_token_ids=prompt_ids,
+            reused_tokens=0,
+            dropped=dropped,
+            dropped_text="The first question and its answer were left out." if dropped else None,
+            warning="This model has no chat template." if directive == "/warn" else None,
+        )
+        self.send(request, "prefill", done=prompt_tokens, total=prompt_tokens)
+        self.stream(request, self.reply(directive, argument, prompt), prompt_ids, dropped, began)
+
+    def reply(self, directive: str, argument: str, prompt: str) -> str:
+        """The whole text of an answer."""
+        if directive == "/words":
+            return " ".join(f"word{n}" for n in range(int(argument or 100)))
+        if directive == "/think":
+            return "<think>\nLet me see.\n</think>\n\nThe answer is **42**."
+        echo = f"You said:\n\n> {prompt}\n\nThat is all I know.\n\n```python\nprint('hello')\n```\n"
+        return self.options.answer or echo
+
+    def stream(
+        self, request: Request, reply: str, prompt_ids: list[int], dropped: list[int], began: float
+    ) -> None:
+        """Send the text word by word, then ``done``."""
+        limit = request.fields.get("sampling", {}).get("max_tokens") or 10**9
+        words = reply.replace(" ", " \0").split("\0")
+        sent: list[str] = []
+        stop_reason = "end"
+        first = 0.0
+        directive = self.directive(request)
+        for word in words:
+            hang = directive == "/hang"
+            if self.wait(request, 3600.0 if hang else self.options.delay):
+                stop_reason = "stopped"
+                break
+            if len(sent) >= limit:
+                stop_reason = "length"
+                break
+            if directive == "/crash" and len(sent) == 3:
+                os._exit(3)
+            if directive == "/garbage":
+                self.write(b"this is no JSON\n")
+            first = first or time.perf_counter() - began
+            sent.append(word)
+            used = len(prompt_ids) + len(sent)
+            self.send(request, "text", text=word, token_count=len(sent), context_used=used)
+        self.send(
+            request,
+            "done",
+            stop_reason=stop_reason,
+            text="".join(sent),
+            token_ids=list(range(len(sent))),
+            prompt_tokens=len(prompt_ids),
+            prompt_token_ids=prompt_ids,
+            completion_tokens=len(sent),
+            seconds_to_first_token=first,
+            prefill_tokens_per_second=1234.5,
+            decode_tokens_per_second=67.8,
+            context_used=len(prompt_ids) + len(sent),
+            context_size=request.fields.get("context", CONTEXT),
+            dropped=dropped,
+            model=request.fields["model"],
+            device=DEVICE,
+            backend="Vulkan",
+        )
+
+    def directive(self, request: Request) -> str:
+        """The first word of the last user message."""
+        messages = request.fields.get("messages", [])
+        users = [m["content"] for m in messages if m["role"] == "user"]
+        return users[-1].partition(" ")[0] if users else ""
+
+    def do_stop(self, request: Request) -> None:
+        target = self.stops.get(request.fields["target"])
+        if target is not None:
+            target.set()
+        self.send(request, "done")
+
+    def do_count(self, request: Request) -> None:
+        tokens = sum(self.count_words(m) for m in request.fields["messages"])
+        size = request.fields.get("context", CONTEXT)
+        self.send(request, "done", tokens=tokens, context_size=size)
+
+    def memory(self) -> dict[str, Any]:
+        """Figures that depend on whether a model is loaded."""
+        weights, cache, activations = (94, 45, 12) if self.loaded else (0, 0, 0)
+        total = (weights + cache + activations + 1) * MIB
+        return {
+            "weights": weights * MIB,
+            "kv_cache": cache * MIB,
+            "activations": activations * MIB,
+            "other": MIB,
+            "total": total,
+            "peak": total,
+            "device_total": 8192 * MIB,
+            "device_used": total + 1300 * MIB,
+            "others": 1300 * MIB,
+            "device_name": DEVICE,
+            "unified": False,
+        }
+
+    def do_memory(self, request: Request) -> None:
+        self.send(request, "done", memory=self.memory())
+
+    def do_memory_watch(self, request: Request) -> None:
+        interval = request.fields.get("interval_ms", 500) / 1000
+        while True:
+            self.send(request, "memory", memory=self.memory())
+            if self.wait(request, interval):
+                break
+        self.send(request, "done", memory=self.memory())
+
+    def do_models_list(self, request: Request) -> None:
+        models = [{**m, "loaded": m["name"] == self.loaded} for m in self.models.values()]
+        entries = [{**e, "installed": e["name"] in self.models} for e in catalogue()]
+        self.send(
+            request,
+            "done",
+            models=models,
+            catalogue=entries,
+            folder="/models",
+            free_bytes=100 * 2**30,
+        )
+
+    def do_model_get(self, request: Request) -> None:
+        name = request.fields["name"]
+        entry = next((e for e in catalogue() if e["name"] == name), None)
+        if "crash" in name:
+            os._exit(3)
+        if "fail" in name:
+            self.fail(request, "network", "The server could not be reached. Check the network.")
+        elif entry is None:
+            self.fail(request, "not_found", f'The catalogue has no "{name}".')
+        else:
+            self.transfer(request, "downloading", entry["bytes"])
+            if self.stops[request.id].is_set():
+                self.fail(request, "cancelled", "The download was stopped; it can be resumed.")
+                return
+            self.models[name] = installed(name, entry["bytes"] // MIB, quant=entry["quant"])
+            self.send(request, "done", model=self.models[name])
+
+    def transfer(self, request: Request, phase: str, total: int) -> None:
+        """Progress of a download or a copy in 20 steps; ends early when stopped."""
+        for step in range(21):
+            self.send(
+                request,
+                "progress",
+                done_bytes=total * step // 20,
+                total_bytes=total,
+                bytes_per_second=12.5 * MIB,
+                seconds_left=(20 - step) * self.options.delay,
+                phase=phase,
+            )
+            if self.wait(request, self.options.delay):
+                return
+
+    def do_model_add(self, request: Request) -> None:
+        path = Path(request.fields["path"])
+        if "fail" in path.name:
+            message = f"{path.name} is not a model: it does not begin with GGUF."
+            self.fail(request, "model_file", message)
+            return
+        self.transfer(request, "copying", 50 * MIB)
+        self.models[path.stem] = installed(path.stem, 50)
+        self.send(request, "done", model=self.models[path.stem])
+
+    def do_model_remove(self, request: Request) -> None:
+        model = self.models.pop(request.fields["name"], None)
+        if model is None:
+            self.fail(request, "not_found", f'There is no model "{request.fields["name"]}".')
+        else:
+            self.send(request, "done", freed_bytes=model["bytes"])
+
+    def do_model_info(self, request: Request) -> None:
+        model = self.models.get(request.fields["name"])
+        if model is None:
+            self.fail(request, "not_found", f'There is no model "{request.fields["name"]}".')
+        else:
+            self.send(request, "done", info={**model, "tensors": 272, "layers": 30})
+
+    def do_models_move(self, request: Request) -> None:
+        self.transfer(request, "copying", 94 * MIB)
+        self.send(request, "done", folder=request.fields["folder"])
+
+    def do_bench(self, request: Request) -> None:
+        report = {"kind": request.fields["kind"], "prefill_tokens_per_second": 1234.5}
+        self.send(request, "done", report=report)
+
+    def do_settings(self, request: Request) -> None:
+        self.loaded = None
+        self.send(request, "done")
+
+    def do_quit(self, request: Request) -> None:
+        self.send(request, "done")
+
+
+def main() -> None:
+    """Read the options and serve until stdin closes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--answer", default="")
+    parser.add_argument("--delay", type=float, default=0.01)
+    parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--fail-start", type=int, default=0)
+    parser.add_argument("--mute", action="store_true")
+    parser.add_argument("--log", default="")
+    options = parser.parse_args()
+    if options.fail_start:
+        print("RuntimeError: a scripted start failure", file=sys.stderr)
+        sys.exit(options.fail_start)
+    FakeWorker(options).serve()
+
+
+if __name__ == "__main__":
+    main()
