@@ -1,0 +1,1 @@
+"""Model files: read, check, dequantise in numpy, repack for the GPU, write."""
