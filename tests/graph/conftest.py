@@ -1,0 +1,91 @@
+"""Graphs of real shape that the tests of this room share, and a numpy meaning for their ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from engine.graph.graph import Graph, Role, Value
+from engine.tensor.descriptor import DType, matrix, vector
+from engine.tensor.weights import WeightDesc
+
+
+@dataclass(frozen=True)
+class Llama:
+    """The sizes of a llama model; the defaults are SmolLM2 135M with fewer layers."""
+
+    layers: int = 3
+    channels: int = 576
+    feed_forward: int = 1536
+    heads: int = 9
+    kv_heads: int = 3
+    head_dim: int = 64
+    vocab: int = 49152
+    context: int = 2048
+
+
+def packed(graph: Graph, name: str, rows: int, cols: int, parts: tuple[int, ...] = ()) -> Value:
+    """A Q4_0 weight of a graph."""
+    groups = -(-cols // 32)
+    desc = WeightDesc(rows, cols, "q4_0", 4 * groups, (groups + 1) // 2, parts or (rows,))
+    return graph.value(name, desc, Role.WEIGHT)
+
+
+def build_llama(tokens: int, size: Llama | None = None) -> Graph:
+    """A llama graph over ``tokens`` tokens, as the model runner builds it, unfused."""
+    s = size or Llama()
+    g = Graph("decode" if tokens == 1 else "prefill")
+    state = g.value("state", vector(16, DType.U32), Role.STATE)
+    ids = g.value("tokens", vector(tokens, DType.U32), Role.INPUT)
+    freqs = g.value("rope_freqs", vector(s.head_dim // 2), Role.WEIGHT)
+    embed = packed(g, "token_embd.weight", s.vocab, s.channels)
+    x = g.add("embedding", [ids, embed])
+    heads = {"heads": s.heads, "kv_heads": s.kv_heads, "head_dim": s.head_dim}
+    for layer in range(s.layers):
+        kv = matrix(s.context, s.kv_heads * s.head_dim, DType.F16)
+        k = g.value(f"k.{layer}", kv, Role.CACHE)
+        v = g.value(f"v.{layer}", kv, Role.CACHE)
+
+        def norm(value: Value, part: str) -> Value:
+            return g.add("rms_norm", [value, gain(g, f"{part}_norm", s.channels)], eps=1e-5)
+
+        def weight(part: str, rows: int, cols: int, layer: int = layer) -> Value:
+            return packed(g, f"blk.{layer}.{part}.weight", rows, cols)
+
+        qkv_rows = (s.heads + 2 * s.kv_heads) * s.head_dim
+        h = norm(x, f"blk.{layer}.attn")
+        qkv = g.add("linear", [h, weight("attn_qkv", qkv_rows, s.channels)])
+        q = g.add(
+            "rope_cache", [qkv, k, v, freqs, state], rope_dim=s.head_dim, mode="normal", **heads
+        )
+        o = g.add(
+            "attention", [q, k, v, state], scale=s.head_dim**-0.5, sequence_max=s.context, **heads
+        )
+        x = g.add("add", [x, g.add("linear", [o, weight("attn_output", s.channels, s.channels)])])
+        h = norm(x, f"blk.{layer}.ffn")
+        up = g.add("linear", [h, weight("ffn_gate_up", 2 * s.feed_forward, s.channels)])
+        f = g.add("gated", [up], act="silu")
+        x = g.add("add", [x, g.add("linear", [f, weight("ffn_down", s.channels, s.feed_forward)])])
+    if tokens > 1:
+        x = g.add("last_row", [x, state])
+    x = g.add("rms_norm", [x, gain(g, "output_norm", s.channels)], eps=1e-5)
+    logits = g.value("logits", matrix(1, s.vocab), Role.OUTPUT)
+    g.add("linear", [x, embed], outputs=[logits])
+    history = g.value("history", vector(s.context, DType.U32), Role.STATE)
+    params = g.value("params", vector(16), Role.INPUT)
+    g.add("sample", [logits, history, params, state], outputs=[])
+    g.check()
+    return g
+
+
+def gain(graph: Graph, name: str, channels: int) -> Value:
+    """The gain vector of a norm."""
+    return graph.value(f"{name}.weight", vector(channels), Role.WEIGHT)
+
+
+@pytest.fixture
+def llama() -> Callable[..., Graph]:
+    """``llama(tokens, Llama(...))`` builds an unfused llama graph."""
+    return build_llama
