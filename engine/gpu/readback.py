@@ -1,0 +1,76 @@
+"""A ring of small mapped buffers, so that results are read late and nothing waits in the loop.
+
+``queue.read_buffer`` waits for the newest submission; here each slot is mapped right after the
+submission that fills it, and waited for only when its turn comes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine.gpu.commands import Copy
+from engine.gpu.device import Buffer, Device
+from engine.gpu.ledger import Purpose
+
+
+class ReadbackRing:
+    """``depth`` slots of ``nbytes`` each, used in turn.
+
+    Use: put :meth:`copy_from` among the copies of a submit, then :meth:`filled`, and later
+    :meth:`take` for the oldest slot in flight.
+    """
+
+    def __init__(self, device: Device, nbytes: int, depth: int = 6) -> None:
+        self._device = device
+        self._nbytes = nbytes
+        self._slots = [
+            device.create_buffer(nbytes, Purpose.OTHER, mappable=True, label="readback")
+            for _ in range(depth)
+        ]
+        self._head = 0
+        self._pending: list[tuple[Buffer, Any]] = []
+
+    @property
+    def in_flight(self) -> int:
+        """Slots filled and not yet taken."""
+        return len(self._pending)
+
+    @property
+    def full(self) -> bool:
+        """True when :meth:`take` must be called before the next :meth:`copy_from`."""
+        return len(self._pending) == len(self._slots)
+
+    def copy_from(self, source: Buffer, offset: int = 0) -> Copy:
+        """The copy that fills the next slot from ``source`` at ``offset`` (bytes)."""
+        return Copy(source, offset, self._slots[self._head], 0, self._nbytes)
+
+    def filled(self) -> None:
+        """Say that the copy has been submitted: mapping starts."""
+        slot = self._slots[self._head]
+        self._head = (self._head + 1) % len(self._slots)
+        self._pending.append((slot, slot.raw.map_async("READ_NOSYNC")))
+
+    def take(self) -> np.ndarray:
+        """Wait for the oldest slot and return its bytes as uint8."""
+        slot, promise = self._pending.pop(0)
+        try:
+            promise.sync_wait()
+            data = np.frombuffer(slot.raw.read_mapped(0, self._nbytes, copy=True), np.uint8)
+            slot.raw.unmap()
+        except RuntimeError:
+            self._device.check()
+            raise
+        return data
+
+    def drain(self) -> None:
+        """Take and drop everything in flight."""
+        while self._pending:
+            self.take()
+
+    def destroy(self) -> None:
+        """Give the buffers back."""
+        self.drain()
+        for slot in self._slots:
+            slot.destroy()

@@ -1,0 +1,139 @@
+"""A dispatch as a plain value, and how it becomes WGSL.
+
+A kernel family lowers a graph node to :class:`Dispatch` values; this module turns each into shader
+source (declarations, accessors and block decoders from the descriptors, then the template).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.gpu.capabilities import Capabilities
+from engine.gpu.shaders import BindingKind, BindingSlot, render
+from engine.graph.node import Value
+from engine.tensor.accessors import accessors, binding_slot, declare
+from engine.tensor.descriptor import TensorDesc
+from engine.tensor.weights import WeightDesc
+
+
+class Access(enum.Enum):
+    """What a dispatch does with a bound value."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read_write"
+
+
+@dataclass(frozen=True)
+class Bind:
+    """One graph value bound under a WGSL name.
+
+    A tensor gives the accessors ``name_at`` and so on; with ``raw`` (a WGSL type such as
+    ``array<u32>``) it gives ``var name`` instead. A weight gives ``name_codes`` and, for quantised
+    kinds, ``name_scales``, and the functions of its block decoder; ``part`` says which of its
+    objects (row ranges) is bound.
+    """
+
+    name: str
+    value: Value
+    access: Access = Access.READ
+    raw: str = ""
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One kernel call: a template, its parameters, what is bound, and how many workgroups.
+
+    Attributes:
+        template: path below ``wgsl/``.
+        params: constants of the template.
+        binds: in binding order.
+        grid: workgroup counts (x, y, z).
+        label: what timings and errors call it.
+    """
+
+    template: str
+    params: Mapping[str, Any]
+    binds: tuple[Bind, ...]
+    grid: tuple[int, int, int]
+    label: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Shader:
+    """Generated source with the slots it binds, in order; ``plan`` says what goes in each slot."""
+
+    source: str
+    slots: tuple[BindingSlot, ...]
+    plan: tuple[tuple[Bind, str], ...]  # (bind, "" | "codes" | "scales")
+
+
+def generate(dispatch: Dispatch, caps: Capabilities) -> Shader:
+    """The whole shader of a dispatch.
+
+    Raises:
+        ShaderError: the template cannot be rendered.
+    """
+    slots: list[BindingSlot] = []
+    plan: list[tuple[Bind, str]] = []
+    lines: list[str] = []
+    for bind in dispatch.binds:
+        if isinstance(bind.value.desc, WeightDesc):
+            _declare_weight(bind, bind.value.desc, slots, plan, lines)
+        else:
+            lines.append(_declare_tensor(bind, bind.value.desc, len(slots)))
+            slots.append(_tensor_slot(bind, bind.value.desc))
+            plan.append((bind, ""))
+    params = {"caps": caps, "f16": caps.f16, "weights": _weight_params(dispatch), **dispatch.params}
+    body = render(dispatch.template, params)
+    lines += [
+        accessors(bind.name, bind.value.desc, body)
+        for bind in dispatch.binds
+        if isinstance(bind.value.desc, TensorDesc) and not bind.raw
+    ]
+    return Shader("".join(lines) + body, tuple(slots), tuple(plan))
+
+
+def _tensor_slot(bind: Bind, desc: TensorDesc) -> BindingSlot:
+    writes = bind.access is not Access.READ
+    if bind.raw:
+        return BindingSlot(BindingKind.READ_WRITE if writes else BindingKind.READ)
+    return binding_slot(desc, writes)
+
+
+def _declare_tensor(bind: Bind, desc: TensorDesc, binding: int) -> str:
+    writes = bind.access is not Access.READ
+    if not bind.raw:
+        return declare(bind.name, desc, binding, writes)
+    access = "read_write" if writes else "read"
+    return f"@group(0) @binding({binding}) var<storage, {access}> {bind.name}: {bind.raw};\n"
+
+
+def _declare_weight(
+    bind: Bind,
+    desc: WeightDesc,
+    slots: list[BindingSlot],
+    plan: list[tuple[Bind, str]],
+    lines: list[str],
+) -> None:
+    planes = [("codes", "array<vec4<u32>>")]
+    if desc.scale_words:
+        planes.append(("scales", "array<u32>"))
+    for plane, wgsl_type in planes:
+        lines.append(
+            f"@group(0) @binding({len(slots)}) var<storage, read> {bind.name}_{plane}: {wgsl_type};\n"
+        )
+        slots.append(BindingSlot(BindingKind.READ))
+        plan.append((bind, plane))
+
+
+def _weight_params(dispatch: Dispatch) -> dict[str, WeightDesc]:
+    return {
+        bind.name: bind.value.desc
+        for bind in dispatch.binds
+        if isinstance(bind.value.desc, WeightDesc)
+    }
