@@ -1,0 +1,20 @@
+"""How the program looks: colour tokens, one style sheet made from them, icons recoloured by them."""
+
+from app.theme.icons import icon, pixmap
+from app.theme.theme import MODES, Theme, current, install
+from app.theme.tokens import DARK, LIGHT, RADIUS, SPACE, Tokens, points
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "MODES",
+    "RADIUS",
+    "SPACE",
+    "Theme",
+    "Tokens",
+    "current",
+    "icon",
+    "install",
+    "pixmap",
+    "points",
+]
