@@ -181,10 +181,9 @@ class History:
         if last is not None:
             yield 1.0, last
 
-    @property
-    def flat(self) -> bool:
-        """Whether nothing changed within the minute: the drawing then need not move."""
-        return len(self._steps) <= 1
+    def still(self, now: float) -> bool:
+        """Whether nothing changed within the whole minute: the drawing then need not move."""
+        return len(self._steps) == 1 and self._steps[0][0] <= now - self.seconds
 
     @property
     def highest(self) -> int:

@@ -13,6 +13,13 @@ from dataclasses import asdict, dataclass, replace
 
 from app.memory.units import join_words, progress_pair, size, speed, time_left
 
+PHASES = {
+    "checking": "Checking the file",
+    "verifying": "Checking the file",
+    "hashing": "Checking the file",
+    "unpacking": "Unpacking",
+}
+
 
 class Status(enum.Enum):
     """Where a download stands."""
@@ -36,6 +43,7 @@ class Download:
     seconds_left: float | None = None
     phase: str = ""
     problem: str = ""
+    kind: str = "get"  # "get" from the network, or "copy" of a file of this computer
 
     @property
     def share(self) -> float:
@@ -53,11 +61,11 @@ class Queue:
         """The entry of this name."""
         return next((item for item in self.items if item.name == name), None)
 
-    def add(self, name: str, title: str, total: int) -> Queue:
+    def add(self, name: str, title: str, total: int, kind: str = "get") -> Queue:
         """Ask for one more; one that is here already and does not run waits again."""
         old = self.find(name)
         if old is None:
-            return Queue((*self.items, Download(name, title, total)))
+            return Queue((*self.items, Download(name, title, total, kind=kind)))
         if old.status in (Status.WAITING, Status.RUNNING):
             return self
         return self.change(name, status=Status.WAITING, problem="")
@@ -124,8 +132,7 @@ def headline(item: Download) -> str:
         return "Stopped"
     if item.status is Status.WAITING:
         return "Waiting for the one before it"
-    phases = {"checking": "Checking the file", "verifying": "Checking the file"}
-    return phases.get(item.phase) or speed(item.rate) or "Starting"
+    return PHASES.get(item.phase) or speed(item.rate) or "Starting"
 
 
 def detail(item: Download) -> str:
@@ -147,11 +154,16 @@ def amount(item: Download) -> str:
 def to_json(queue: Queue) -> str:
     """The queue as text for the disk."""
     rows = []
-    for item in queue.items:
+    for item in unfinished(queue).items:
         row = asdict(item)
         row["status"] = item.status.value
         rows.append({key: row[key] for key in ("name", "title", "total", "status", "done")})
     return json.dumps(rows)
+
+
+def unfinished(queue: Queue) -> Queue:
+    """What is worth keeping over a restart: copies of files start again from the file."""
+    return Queue(tuple(item for item in queue.items if item.kind == "get"))
 
 
 def from_json(text: str) -> Queue:

@@ -54,6 +54,7 @@ class CatalogueCard:
     description: str
     parameters: int
     source: str
+    gated: bool
     installed: bool
     need: Need | None
 
@@ -100,7 +101,7 @@ class ModelsState:
 
 
 def state_from(fields: Fields) -> ModelsState:
-    """Read the ``done`` event of ``models_list``. Unknown fields are ignored, missing ones empty."""
+    """Read the ``done`` of ``models_list``; unknown fields are ignored, missing ones empty."""
     raw_models = _dicts(fields.get("models"))
     raw_catalogue = _dicts(fields.get("catalogue"))
     names = {str(entry.get("name")) for entry in raw_models}
@@ -155,7 +156,8 @@ def catalogue_from(fields: Fields, installed: bool) -> CatalogueCard:
         context=context,
         description=_text(fields, "description"),
         parameters=_number(fields, "parameters"),
-        source=source_words(fields.get("source")),
+        source=_text(fields, "source"),
+        gated=bool(fields.get("gated", False)),
         installed=installed or bool(fields.get("installed", False)),
         need=need_from(fields, context),
     )
@@ -274,16 +276,6 @@ def title_from(name: str) -> str:
     """A readable title from a file-like name."""
     stem = name.removesuffix(".gguf").replace("_", " ").replace("-", " ").strip()
     return stem[:1].upper() + stem[1:] if stem else "Unnamed model"
-
-
-def source_words(source: object) -> str:
-    """Where a catalogue entry comes from, for its tooltip."""
-    if isinstance(source, Mapping):
-        if source.get("repo"):
-            return f"{source.get('repo')}/{source.get('file') or ''}".rstrip("/")
-        if source.get("package"):
-            return f"package {source.get('package')} {source.get('version') or ''}".rstrip()
-    return str(source) if isinstance(source, str) else ""
 
 
 def file_problem(path: str) -> str | None:

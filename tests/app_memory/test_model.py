@@ -112,6 +112,7 @@ def test_an_idle_history_is_one_step() -> None:
     history = History()
     for now in range(500):
         history.push(now, 7)
-    assert history.flat
+    assert history.still(499)
+    assert not History().still(0)
     assert list(history.points(500)) == [(0.0, 7), (1.0, 7)]
     assert not list(History().points(0))

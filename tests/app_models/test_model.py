@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {
 }
 BIG = {**SMALL, "name": "big-8b", "bytes": 5 * GIB, "loaded": False, "need": 6 * GIB}
 ENTRY = {"name": "smollm2-135m-instruct", "title": "SmolLM2 135M Instruct", "bytes": 98362432}
-OTHER = {**ENTRY, "name": "other", "title": "Other 1B", "bytes": GIB, "source": {"repo": "a/b"}}
+OTHER = {**ENTRY, "name": "other", "title": "Other 1B", "bytes": GIB, "source": "a/b"}
 STATE = {
     "models": [BIG, SMALL],
     "catalogue": [OTHER, ENTRY],
