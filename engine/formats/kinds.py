@@ -75,6 +75,33 @@ _BLOCK_SIZES = {
     Quant.Q6_K: 256,
 }
 
+# Names for messages: what else a GGUF file may hold.
+GGML_NAMES = {
+    9: "Q8_1",
+    10: "Q2_K",
+    11: "Q3_K",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+    28: "F64",
+    29: "IQ1_M",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    39: "MXFP4",
+    40: "NVFP4",
+    41: "Q1_0",
+}
+
 _D = ("d", "<f2")  # scale of the block
 _M = ("m", "<f2")  # offset added to every weight of the block
 _DMIN = ("dmin", "<f2")  # scale of the sub-blocks' minima

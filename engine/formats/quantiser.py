@@ -139,7 +139,7 @@ def _k_codes(values: Floats, blocks: Blocks, top: int) -> Bytes:
     blocks["scales"][:, 4:8] = (minima[:, :4] & 63) | ((minima[:, 4:] >> 4) << 6)
     blocks["scales"][:, 8:12] = (scales[:, 4:] & 15) | ((minima[:, 4:] & 15) << 4)
     shifted = parts + (dmin * minima)[:, :, None]
-    scaled = np.clip(shifted * _inverse(d * scales)[:, :, None], 0, np.float32(top))
+    scaled = np.clip(shifted * _inverse(d * scales)[:, :, None], np.float32(0), np.float32(top))
     return _codes(scaled, 0.5, top)
 
 
