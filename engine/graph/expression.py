@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ class Step:
         if self.constant is not None and not math.isfinite(self.constant):
             raise ValueError(f"The constant of {self.op} must be finite, not {self.constant}.")
 
+    def renumbered(self, to: Sequence[int]) -> Step:
+        """The same step with operand i called ``to[i]``."""
+        return replace(self, args=tuple(to[arg] for arg in self.args))
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -77,21 +81,24 @@ class Expression:
                 raise ValueError(f"Step {index} ({step.op}) uses {step.args} before they exist.")
 
     def merged(
-        self, at: int, inner: Expression, inner_at: Sequence[int], inputs: int
+        self, outer_at: Sequence[int | None], inner: Expression, inner_at: Sequence[int], count: int
     ) -> Expression:
-        """This expression with its input ``at`` computed by ``inner``.
+        """This expression with some inputs computed by ``inner``, over ``count`` inputs in all.
 
-        The new operand numbers of the inputs: ``inner_at[i]`` for input i of ``inner``; the inputs
-        of this expression keep their order, ``at`` left out. ``inputs`` counts them all.
+        ``outer_at[i]`` is the new number of this expression's input i, or None where ``inner``
+        computes it; ``inner_at[i]`` the new number of input i of ``inner``.
         """
-        count = len(inner.steps)
-        inner_map = [*inner_at, *(inputs + i for i in range(count))]
-        kept = iter(range(self.inputs - 1))
-        outer_map = [inputs + count - 1 if i == at else next(kept) for i in range(self.inputs)]
-        outer_map += [inputs + count + i for i in range(len(self.steps))]
-        steps = [Step(s.op, tuple(inner_map[a] for a in s.args), s.constant) for s in inner.steps]
-        steps += [Step(s.op, tuple(outer_map[a] for a in s.args), s.constant) for s in self.steps]
-        return Expression(inputs, tuple(steps))
+        done = count + len(inner.steps)  # operands before this expression's own steps
+        inner_map = [*inner_at, *range(count, done)]
+        outer_map = [done - 1 if at is None else at for at in outer_at]
+        outer_map += range(done, done + len(self.steps))
+        return Expression(
+            count,
+            (
+                *(step.renumbered(inner_map) for step in inner.steps),
+                *(step.renumbered(outer_map) for step in self.steps),
+            ),
+        )
 
 
 def wgsl_lines(

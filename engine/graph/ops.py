@@ -153,7 +153,9 @@ def _linear(call: Call) -> Descs:
         channels = _half(call, channels, "the weight has {} rows")
     out = _like(desc, channels)
     if "residual" in call.named and call.tensor("residual").shape != out.shape:
-        call.fail(f"residual is {_text(call.tensor('residual').shape)}, y is {_text(out.shape)}.")
+        call.fail(
+            f"residual is {shape_text(call.tensor('residual').shape)}, y is {shape_text(out.shape)}."
+        )
     return (out,)
 
 
@@ -175,8 +177,8 @@ def _elementwise(call: Call) -> Descs:
     for part in parts[1:]:
         if call.tensor(part).shape != first.shape:
             call.fail(
-                f"{parts[0]} is {_text(first.shape)} and {part} is "
-                f"{_text(call.tensor(part).shape)}; elementwise inputs have one shape."
+                f"{parts[0]} is {shape_text(first.shape)} and {part} is "
+                f"{shape_text(call.tensor(part).shape)}; elementwise inputs have one shape."
             )
     if call.op == "elementwise":
         expression = call.attrs["expression"]
@@ -241,7 +243,8 @@ def _sample(call: Call) -> Descs:
     return ()
 
 
-def _text(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
+    """A shape as [rows, channels], with the axes b and h in front where they are not 1."""
     lead = [str(axis) for axis in (shape.b, shape.h) if axis != 1]
     return "[" + ", ".join([*lead, str(shape.w), str(shape.c)]) + "]"
 
@@ -335,7 +338,9 @@ def resolve(
             call.fail(f"makes {len(made)} output(s), and {len(given)} were given.")
         for want, have in zip(made, given, strict=True):
             if want.shape != have.shape:
-                call.fail(f"makes {_text(want.shape)}, and the output is {_text(have.shape)}.")
+                call.fail(
+                    f"makes {shape_text(want.shape)}, and the output is {shape_text(have.shape)}."
+                )
     return full, made if given is None else given
 
 
