@@ -34,7 +34,7 @@ QLabel[kind="accent"] { color: $accent; }
 QLabel[kind="warning"] { color: $warning; }
 QLabel[kind="bad"] { color: $bad; }
 QLabel[kind="chip"] {
-    color: $dim; border: 1px solid $line; border-radius: 5px; padding: 0 7px;
+    color: $dim; border: 1px solid $line; border-radius: 5px; padding: 1px 7px;
     font-size: ${small}pt;
 }
 """
@@ -93,6 +93,7 @@ QPushButton[kind="quiet"] {
     background: transparent; border: 2px solid transparent; color: $dim; padding: 2px 6px;
     font-size: ${small}pt; border-radius: 6px; text-align: left;
 }
+QPushButton[kind="quiet"][strong="true"] { color: $accent; font-weight: 600; }
 QPushButton[kind="quiet"]:hover { color: $text; background: $panel; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; color: $text; }
 QPushButton[kind="quiet"]:disabled { color: $faint; }

@@ -1,0 +1,1 @@
+"""Helpers for the tests of the application: the Qt application, waiting, finding, fake worker."""
