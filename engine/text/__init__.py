@@ -1,0 +1,1 @@
+"""Text: tokenizers, chat templates, sampling settings, and the architectures of language models."""
