@@ -1,9 +1,9 @@
 """The models that Driftwood offers by name: small, tested, and of architectures the engine runs.
 
 An entry says where its file comes from. The starter comes inside a wheel of the Python package
-index, with its size and SHA-256 pinned here. The others come from the model hub; for those ``sha256``
-is None, which means that the hash is taken from the hub's own metadata when the download begins, and
-``bytes`` is the published size, replaced by the hub's word at that moment.
+index, with its size and SHA-256 pinned here. The others come from the model hub. For those
+``sha256`` is None, which means that the hash is taken from the hub's own metadata when the download
+begins, and ``bytes`` is the published size, replaced by the hub's word at that moment.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """How much GPU memory a text model needs for a given context.
 
-Weights keep the file's own bits per weight on the GPU, so their size is the tensors' size in the file.
+Weights keep the file's own bits per weight on the GPU, so they are as large there as in the file.
 The KV cache holds f16 keys and values. The activations are those of one prefill chunk, before the
 planner lets them share memory, so the estimate errs on the safe side.
 """
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
@@ -130,10 +131,9 @@ def _number(value: object) -> int:
     """A whole number of the metadata; the largest one where the file has one a layer."""
     if isinstance(value, bool):
         return 0
-    if isinstance(value, int):
-        return value
-    items = _items(value)
-    return max(items, default=0)
+    if isinstance(value, numbers.Integral):  # numpy's integers are no int
+        return int(value)
+    return max(_items(value), default=0)
 
 
 def _per_layer(value: object, layers: int, default: int) -> tuple[int, ...]:
@@ -147,4 +147,5 @@ def _items(value: object) -> tuple[int, ...]:
     """The whole numbers of a list or an array."""
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         return ()
-    return tuple(int(one) for one in cast(Iterable[object], value) if isinstance(one, int))
+    items = cast(Iterable[object], value)
+    return tuple(int(one) for one in items if isinstance(one, numbers.Integral))

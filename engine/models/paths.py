@@ -1,5 +1,9 @@
 """Where Driftwood keeps its files: the platform's usual folders, or all below DRIFTWOOD_HOME."""
 
+# appdirs has no types
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os

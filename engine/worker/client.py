@@ -1,7 +1,7 @@
-"""The client's side of the worker: the conversation without I/O, and a child process that carries it.
+"""The client's side of the worker: the conversation without I/O, and a child process for it.
 
-:class:`Protocol` only turns requests into bytes and bytes into events, so that the command line can
-run it over pipes (:class:`WorkerProcess`) and the window over a QProcess.
+:class:`Protocol` only turns requests into bytes and bytes into events, so that the command line
+can run it over pipes (:class:`WorkerProcess`) and the window over a QProcess.
 """
 
 from __future__ import annotations

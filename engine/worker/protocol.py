@@ -1,8 +1,8 @@
 """The language of the worker process, version 1: one JSON object a line, in both directions.
 
-The worker is a child process that owns the GPU. It reads **requests** on stdin and writes **events**
-on stdout; nothing else ever appears on its stdout. A line is ASCII JSON ended by a newline, at most
-:data:`MAX_LINE` bytes. The worker ends when its stdin closes.
+The worker is a child process that owns the GPU. It reads **requests** on stdin and writes
+**events** on stdout; nothing else ever appears on its stdout. A line is ASCII JSON ended by a
+newline, at most :data:`MAX_LINE` bytes. The worker ends when its stdin closes.
 
 Every request is ``{"id": int, "do": str, ...}``; ids are chosen by the client and never reused.
 Every event is ``{"id": int, "event": str, ...}`` with the id of its request. Each request ends in
@@ -62,7 +62,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, TypedDict, cast, get_args
 
 VERSION: Final = 1
 MAX_LINE: Final = 32 * 2**20  # bytes; a longer line is a fault, not a message
@@ -85,7 +85,7 @@ ErrorCode = Literal[
     "cancelled",
     "internal",  # a fault of ours; the client uses it too when the worker has died
 ]
-ERROR_CODES: Final = frozenset(cast(tuple[str, ...], ErrorCode.__args__))  # type: ignore[attr-defined]
+ERROR_CODES: Final = frozenset(cast(tuple[str, ...], get_args(ErrorCode)))
 
 
 class Message(TypedDict):
