@@ -64,7 +64,8 @@ class Graph:
     def add(
         self,
         op: str,
-        inputs: Sequence[Value],
+        inputs: Sequence[Value] | Mapping[str, Value],
+        /,
         output: TensorDesc | None = None,
         *,
         name: str | None = None,
@@ -73,13 +74,20 @@ class Graph:
 
     @overload
     def add(
-        self, op: str, inputs: Sequence[Value], *, outputs: Sequence[Value], **attrs: Any
+        self,
+        op: str,
+        inputs: Sequence[Value] | Mapping[str, Value],
+        /,
+        *,
+        outputs: Sequence[Value],
+        **attrs: Any,
     ) -> tuple[Value, ...]: ...
 
     def add(
         self,
         op: str,
-        inputs: Sequence[Value],
+        inputs: Sequence[Value] | Mapping[str, Value],
+        /,
         output: TensorDesc | None = None,
         *,
         outputs: Sequence[Value] | None = None,
@@ -88,6 +96,8 @@ class Graph:
     ) -> Value | tuple[Value, ...]:
         """Append a node and return its output.
 
+        ``inputs`` are in the op's order, or a mapping from the part each plays ("x", "weight",
+        "residual", ...) where optional ones are left out.
         The output is a new activation, described by ``output`` or else inferred, called ``name``
         or else after the op. With ``outputs`` the node writes those declared values instead (an
         empty list for an op that only changes state) and they are returned. Raises GraphError.
@@ -95,6 +105,8 @@ class Graph:
         given = (output,) if output is not None else None
         if outputs is not None:
             given = tuple(value.tensor for value in outputs)
+        if isinstance(inputs, Mapping):
+            inputs, attrs = tuple(inputs.values()), {**attrs, "inputs": tuple(inputs)}
         full, made = resolve(op, inputs, attrs, given)
         if outputs is None and len(made) != 1:
             raise GraphError(f"{op} makes {len(made)} outputs: pass outputs=[...] to say which.")

@@ -127,7 +127,7 @@ def _improve(problem: _Problem, lane_of: list[int], lanes: int, bound: int) -> l
     while improved and sum(extents) > bound:
         improved = False
         for index, to in _moves(problem, lane_of, extents):
-            if tries == EXCHANGES:
+            if tries >= EXCHANGES:
                 return lane_of
             tries += 1
             source = lane_of[index]

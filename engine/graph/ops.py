@@ -152,10 +152,10 @@ def _linear(call: Call) -> Descs:
         call.choice("gated", GATES)
         channels = _half(call, channels, "the weight has {} rows")
     out = _like(desc, channels)
-    if "residual" in call.named and call.tensor("residual").shape != out.shape:
-        call.fail(
-            f"residual is {shape_text(call.tensor('residual').shape)}, y is {shape_text(out.shape)}."
-        )
+    if "residual" in call.named:
+        have = call.tensor("residual").shape
+        if have != out.shape:
+            call.fail(f"residual is {shape_text(have)}, and y is {shape_text(out.shape)}.")
     return (out,)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
-from engine.graph.graph import Graph, Role, Value
+from engine.graph.expression import Expression
+from engine.graph.graph import Graph, Node, Role, Value
+from engine.graph.ops import expression_of
 from engine.tensor.descriptor import DType, matrix, vector
 from engine.tensor.weights import WeightDesc
 
@@ -33,9 +36,9 @@ def packed(graph: Graph, name: str, rows: int, cols: int, parts: tuple[int, ...]
     return graph.value(name, desc, Role.WEIGHT)
 
 
-def build_llama(tokens: int, size: Llama | None = None) -> Graph:
+def build_llama(tokens: int, **sizes: int) -> Graph:
     """A llama graph over ``tokens`` tokens, as the model runner builds it, unfused."""
-    s = size or Llama()
+    s = Llama(**sizes)
     g = Graph("decode" if tokens == 1 else "prefill")
     state = g.value("state", vector(16, DType.U32), Role.STATE)
     ids = g.value("tokens", vector(tokens, DType.U32), Role.INPUT)
@@ -87,5 +90,67 @@ def gain(graph: Graph, name: str, channels: int) -> Value:
 
 @pytest.fixture
 def llama() -> Callable[..., Graph]:
-    """``llama(tokens, Llama(...))`` builds an unfused llama graph."""
+    """``llama(tokens, layers=30, ...)`` builds an unfused llama graph."""
     return build_llama
+
+
+@pytest.fixture
+def interpret() -> Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """``interpret(graph, arrays)`` computes the outputs of a graph in numpy, float64."""
+    return run_graph
+
+
+def run_graph(graph: Graph, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of a graph by name; ``arrays`` are its inputs and weights (dense) by name."""
+    have = dict(arrays)
+    for node in graph.nodes:
+        named = {part: have[value.name] for part, value in node.named.items()}
+        have[node.output.name] = run_node(node, named)
+    return {value.name: have[value.name] for value in graph.values(Role.OUTPUT)}
+
+
+def run_node(node: Node, named: dict[str, np.ndarray]) -> np.ndarray:
+    """What a node computes; the meaning of the ops, in numpy."""
+    if (expression := expression_of(node)) is not None:
+        return run_expression(expression, list(named.values()))
+    if node.op == "rms_norm":
+        return named["x"] * named["gain"] * inverse_rms(named["x"], node.attrs["eps"])
+    if node.op == "gated":
+        return gate(named["x"], node.attrs["act"])
+    assert node.op == "linear", node.op
+    x = named["x"]
+    if "gain" in named:
+        x = x * named["gain"] * inverse_rms(x, node.attrs["norm_eps"])
+    y = x @ named["weight"].T + named.get("bias", 0.0)
+    if node.attrs["gated"] is not None:
+        y = gate(y, node.attrs["gated"])
+    return y + named.get("residual", 0.0)
+
+
+def run_expression(expression: Expression, operands: list[np.ndarray]) -> np.ndarray:
+    """The value of an elementwise expression, step by step."""
+    for step in expression.steps:
+        args = [operands[arg] for arg in step.args]
+        operands = [*operands, ARITHMETIC_MEANING[step.op](*args, step.constant)]
+    return operands[-1]
+
+
+ARITHMETIC_MEANING: dict[str, Callable[..., np.ndarray]] = {
+    "add": lambda a, b, _: a + b,
+    "mul": lambda a, b, _: a * b,
+    "scale": lambda a, factor: a * factor,
+    "softcap": lambda a, cap: cap * np.tanh(a / cap),
+    "silu": lambda a, _: a / (1 + np.exp(-a)),
+    "gelu_tanh": lambda a, _: 0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3))),
+}
+
+
+def inverse_rms(x: np.ndarray, eps: float) -> np.ndarray:
+    """One over the root mean square of each row."""
+    return 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps)
+
+
+def gate(x: np.ndarray, act: str) -> np.ndarray:
+    """Activation of the first half of the channels times the second half."""
+    left, right = np.split(x, 2, axis=-1)
+    return ARITHMETIC_MEANING[act](left, None) * right
