@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from engine.graph.graph import Graph
 from engine.graph.node import Role, Value
-from engine.tensor.descriptor import DType, TensorDesc, matrix, vector
-from engine.text.config import TransformerConfig
-from engine.text.model import ModelValues, stacked
+from engine.tensor.descriptor import DType, matrix
+from engine.text.model import ModelValues, linear, stacked
 
 ARCHITECTURE = "llama"
 ROPE_MODE = "normal"  # GGUF's converter permutes the rows of W_q and W_k for interleaved pairs
 
-LAYER_NORMS = ("attn_norm.weight", "ffn_norm.weight")
+LAYER_VECTORS = ("attn_norm.weight", "ffn_norm.weight")
 LAYER_MATRICES = {
     "attn_qkv": ("attn_q.weight", "attn_k.weight", "attn_v.weight"),
     "attn_output": ("attn_output.weight",),
@@ -25,8 +24,15 @@ LAYER_MATRICES = {
 }
 
 
-def build_body(graph: Graph, model: ModelValues, tokens: int, dtype: DType) -> Value:
-    """Token ids to the residual stream after the last layer, f32 ``[tokens, embedding]``."""
+def build_body(
+    graph: Graph, model: ModelValues, tokens: int, dtype: DType, out: Value | None = None
+) -> Value:
+    """Token ids to the residual stream after the last layer, f32 ``[tokens, embedding]``.
+
+    Args:
+        dtype: of the values inside a layer; the residual stream itself is always f32.
+        out: where the result goes, if another graph goes on from there.
+    """
     config = model.config
     x = graph.add(
         "embedding",
@@ -35,8 +41,9 @@ def build_body(graph: Graph, model: ModelValues, tokens: int, dtype: DType) -> V
         token_offset=model.token_offset(tokens),
     )
     for layer in range(config.layers):
+        last = layer == config.layers - 1
         x = _attention(graph, model, x, layer, dtype)
-        x = _feed_forward(graph, model, x, layer, dtype)
+        x = _feed_forward(graph, model, x, layer, dtype, out if last else None)
     return x
 
 
@@ -44,12 +51,9 @@ def build_head(graph: Graph, model: ModelValues, x: Value) -> Value:
     """The last valid row of the residual stream to logits, f32 ``[1, vocabulary]``."""
     if x.tensor.shape.w > 1:
         x = graph.add("last_row", [x, graph.use(model.state)])
-    norm = graph.add(
-        "rms_norm", [x, graph.use(model.norms["output_norm.weight"])], eps=model.config.norm_eps
-    )
-    return graph.add(
-        "linear", [norm, graph.use(model.weights[model.output_name])], model.logits.tensor
-    )
+    norm = _norm(graph, model, x, "output_norm.weight", DType.F32)
+    out = graph.value("logits", matrix(1, model.config.vocabulary), Role.OUTPUT)
+    return linear(graph, model, norm, model.output_name, out.tensor, out)
 
 
 def _attention(graph: Graph, model: ModelValues, x: Value, layer: int, dtype: DType) -> Value:
@@ -82,30 +86,29 @@ def _attention(graph: Graph, model: ModelValues, x: Value, layer: int, dtype: DT
     return _residual(graph, model, mixed, x, prefix + "attn_output.weight")
 
 
-def _feed_forward(graph: Graph, model: ModelValues, x: Value, layer: int, dtype: DType) -> Value:
+def _feed_forward(
+    graph: Graph, model: ModelValues, x: Value, layer: int, dtype: DType, out: Value | None
+) -> Value:
     prefix = f"blk.{layer}."
     norm = _norm(graph, model, x, prefix + "ffn_norm.weight", dtype)
     gate_up = stacked(graph, model, norm, prefix, LAYER_MATRICES["ffn_gate_up"], dtype)
     hidden = graph.add("gated", [gate_up], act="silu")
-    return _residual(graph, model, hidden, x, prefix + "ffn_down.weight")
+    return _residual(graph, model, hidden, x, prefix + "ffn_down.weight", out)
 
 
 def _norm(graph: Graph, model: ModelValues, x: Value, gain: str, dtype: DType) -> Value:
     desc = matrix(x.tensor.shape.w, model.config.embedding, dtype)
     return graph.add(
-        "rms_norm", [x, graph.use(model.norms[gain])], desc, eps=model.config.norm_eps
+        "rms_norm", [x, graph.use(model.vectors[gain])], desc, eps=model.config.norm_eps
     )
 
 
-def _residual(graph: Graph, model: ModelValues, y: Value, x: Value, weight: str) -> Value:
-    out = matrix(x.tensor.shape.w, model.config.embedding)
-    projected = graph.add("linear", [y, graph.use(model.weights[weight])], out)
-    return graph.add("add", [projected, x], out)
-
-
-def describe_caches(config: TransformerConfig, context: int, dtype: DType) -> TensorDesc:
-    """One layer's K (or V) cache: ``[kv_heads, context, head_dim]``."""
-    shape = vector(config.head_dim).shape
-    return TensorDesc(
-        type(shape)(h=config.kv_heads, w=context, c=config.head_dim), dtype
-    )
+def _residual(
+    graph: Graph, model: ModelValues, y: Value, x: Value, weight: str, out: Value | None = None
+) -> Value:
+    desc = matrix(x.tensor.shape.w, model.config.embedding)
+    projected = linear(graph, model, y, weight, desc)
+    if out is None:
+        return graph.add("add", [projected, x], desc)
+    graph.add("add", [projected, x], outputs=[out])
+    return out

@@ -1,0 +1,222 @@
+"""Runs a loaded model: prefill in chunks, decode one token at a time, nothing recomputed per token.
+
+The CPU encodes ahead: a decode step is a replay of the same recorded list, and its token comes back
+through a ring, a few steps late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.gpu.commands import submit
+from engine.gpu.device import Device
+from engine.gpu.ledger import Purpose
+from engine.gpu.readback import ReadbackRing
+from engine.gpu.shaders import BufferRange
+from engine.graph.graph import Graph
+from engine.graph.node import Role, Value
+from engine.kernels import state as run_state
+from engine.kernels.program import Arena, Lowered, Program, build, lower_graph
+from engine.kernels.run import Store, free_store
+from engine.tensor.descriptor import DType, matrix
+from engine.text import llama
+from engine.text.model import ModelValues
+
+#: Chunk sizes of prefill, smallest first: one compiled program each, made when first needed.
+GPU_CHUNKS = (16, 64, 256, 512)
+SOFTWARE_CHUNKS = (8, 32, 128)
+
+#: Decode steps submitted before the oldest token is read; a stop costs this many wasted steps.
+GPU_AHEAD = 3
+SOFTWARE_AHEAD = 1
+
+
+@dataclass
+class RunnerStats:
+    """Counters of one runner since :meth:`Runner.reset_stats`, seconds of CPU time."""
+
+    steps: int = 0
+    encode_seconds: float = 0.0
+
+
+@dataclass
+class Runner:
+    """One model on one device, with its KV cache.
+
+    Attributes:
+        position: tokens in the KV cache whose values are valid.
+    """
+
+    device: Device
+    model: ModelValues
+    store: Store
+    position: int = 0
+    stats: RunnerStats = field(default_factory=RunnerStats)
+
+    def __post_init__(self) -> None:
+        software = self.device.caps.software
+        limit = max(2, self.model.context)
+        sizes = SOFTWARE_CHUNKS if software else GPU_CHUNKS
+        self.chunks = tuple(size for size in sizes if size <= limit) or (sizes[0],)
+        self.ahead = SOFTWARE_AHEAD if software else GPU_AHEAD
+        # f16 inside a layer halves prefill's traffic; software devices convert it number by number
+        half = self.device.caps.f16 and not software
+        self._dtype = DType.F16 if half else DType.F32
+        self._programs: dict[str, Program] = {}
+        self._lowered = self._lower_all()
+        self.arena = Arena(self.device, [low.plan for low in self._lowered.values()])
+        self._ring = ReadbackRing(self.device, 4 * run_state.WORDS, self.ahead + 2)
+
+    def _lower_all(self) -> dict[str, Lowered]:
+        """Plan every program now, so that the arena is allocated once; compile them when needed."""
+        self._allocate_io()
+        lowered = {"decode": lower_graph(self._decode_graph(), self.device.caps)}
+        for size in self.chunks:
+            lowered[f"body.{size}"] = lower_graph(self._body_graph(size), self.device.caps)
+            lowered[f"head.{size}"] = lower_graph(self._head_graph(size), self.device.caps)
+        return lowered
+
+    def _allocate_io(self) -> None:
+        largest = self.chunks[-1]
+        width = self.model.config.embedding
+        residual = self.device.create_buffer(largest * width * 4 + 64, Purpose.ACTIVATIONS)
+        tokens = self.device.create_buffer(largest * 4, Purpose.OTHER)
+        logits = self.device.create_buffer(self.model.config.vocabulary * 4, Purpose.ACTIVATIONS)
+        self._residual: dict[int, tuple[Value, Value]] = {}
+        for size in self.chunks:
+            desc = matrix(size, width)
+            pair = (
+                Value(f"residual.{size}", desc, Role.OUTPUT),
+                Value(f"residual_in.{size}", desc, Role.INPUT),
+            )
+            self._residual[size] = pair
+            for value in pair:
+                self.store.tensors[value] = BufferRange(residual, 0, residual.nbytes)
+            self.store.tensors[self.model.tokens(size)] = BufferRange(tokens, 0, tokens.nbytes)
+        self._tokens, self._logits = tokens, logits
+
+    def _decode_graph(self) -> Graph:
+        graph = Graph("decode")
+        x = llama.build_body(graph, self.model, 1, DType.F32)
+        self._sampled(graph, llama.build_head(graph, self.model, x))
+        return graph
+
+    def _body_graph(self, size: int) -> Graph:
+        graph = Graph(f"body.{size}")
+        out = graph.use(self._residual[size][0])
+        llama.build_body(graph, self.model, size, self._dtype, out)
+        return graph
+
+    def _head_graph(self, size: int) -> Graph:
+        graph = Graph(f"head.{size}")
+        x = graph.use(self._residual[size][1])
+        self._sampled(graph, llama.build_head(graph, self.model, x))
+        return graph
+
+    def _sampled(self, graph: Graph, logits: Value) -> None:
+        model = self.model
+        self.store.tensors[logits] = BufferRange(self._logits, 0, self._logits.nbytes)
+        inputs = [logits, model.history, model.params, model.state, model.stops]
+        graph.add("sample", [graph.find(v.name) if v is logits else graph.use(v) for v in inputs], outputs=[])
+
+    def program(self, name: str) -> Program:
+        """A compiled program, made on first use."""
+        found = self._programs.get(name)
+        if found is None:
+            found = build(self.device, self._lowered[name], self.arena, self.store)
+            self._programs[name] = found
+        return found
+
+    def set_state(self, position: int, count: int) -> None:
+        """Say where the next chunk starts and how many of its rows are valid."""
+        words = np.array([position, count], np.uint32)
+        state = self.store.tensors[self.model.state]
+        assert isinstance(state, BufferRange)
+        self.device.upload(state.buffer, words, 4 * run_state.POSITION)
+
+    def prefill(
+        self,
+        tokens: Sequence[int],
+        cancelled: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> bool:
+        """Append ``tokens`` to the cache and sample the one that follows (see :meth:`take`).
+
+        Returns:
+            False when cancelled between two chunks; ``position`` then tells how far it came.
+        """
+        done, total = 0, len(tokens)
+        while done < total:
+            if cancelled():
+                return False
+            size = self._chunk_for(total - done)
+            piece = np.asarray(tokens[done : done + size], np.uint32)
+            self._submit_chunk(piece, size, last=done + len(piece) == total)
+            done += len(piece)
+            self.position += len(piece)
+            if done < total:  # keeps the queue one chunk deep, so that a stop is quick
+                self.device.wait()
+            progress(done, total)
+        return True
+
+    def _chunk_for(self, remaining: int) -> int:
+        return next((size for size in self.chunks if size >= remaining), self.chunks[-1])
+
+    def _submit_chunk(self, piece: np.ndarray, size: int, last: bool) -> None:
+        self.set_state(self.position, len(piece))
+        if len(piece) == 1 and last:
+            state = self.store.tensors[self.model.state]
+            assert isinstance(state, BufferRange)
+            self.device.upload(state.buffer, piece, 4 * run_state.TOKEN)
+            self._submit(["decode"])
+            return
+        self.device.upload(self._tokens, piece)
+        self._submit([f"body.{size}", f"head.{size}"] if last else [f"body.{size}"], read=last)
+
+    def step(self) -> None:
+        """Submit one decode step: the token that was sampled last goes in, the next comes out."""
+        start = time.perf_counter()
+        self._submit(["decode"])
+        self.position += 1
+        self.stats.steps += 1
+        self.stats.encode_seconds += time.perf_counter() - start
+
+    def _submit(self, names: Sequence[str], read: bool = True) -> None:
+        lists = [self.program(name).commands for name in names]
+        if not read:
+            submit(self.device, lists)
+            return
+        state = self.store.tensors[self.model.state]
+        assert isinstance(state, BufferRange)
+        submit(self.device, lists, [self._ring.copy_from(state.buffer, state.offset)])
+        self._ring.filled()
+
+    @property
+    def in_flight(self) -> int:
+        """Sampled tokens that have not been taken yet."""
+        return self._ring.in_flight
+
+    def take(self) -> int:
+        """Wait for the oldest sampled token."""
+        words = self._ring.take().view(np.uint32)
+        return int(words[run_state.TOKEN])
+
+    def drain(self) -> None:
+        """Drop the tokens in flight."""
+        self._ring.drain()
+
+    def logits(self) -> np.ndarray:
+        """The last logits, f32 ``[vocabulary]``; waits. For tests and measurements."""
+        data = self.device.download(self._logits, 4 * self.model.config.vocabulary)
+        return data.view(np.float32).copy()
+
+    def destroy(self) -> None:
+        """Give back everything that the model holds."""
+        self._ring.destroy()
+        self._programs.clear()
+        self.arena.destroy()
+        free_store(self.store)
