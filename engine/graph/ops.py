@@ -229,6 +229,13 @@ def _attention(call: Call) -> Descs:
     return (desc,)
 
 
+def _concat(call: Call) -> Descs:
+    parts = [call.tensor(part) for part in call.named]
+    if len({rows(desc.shape) for desc in parts}) != 1:
+        call.fail("its inputs must have the same number of rows.")
+    return (_like(parts[0], sum(desc.shape.c for desc in parts)),)
+
+
 def _last_row(call: Call) -> Descs:
     desc = call.tensor("x")
     call.role("state", Role.STATE)
@@ -257,7 +264,9 @@ def _arithmetic() -> Iterator[tuple[str, OpSpec]]:
 
 
 OPS: dict[str, OpSpec] = {
-    "embedding": OpSpec(_embedding, ("tokens", "weight"), defaults={"scale": 1.0}),
+    "embedding": OpSpec(
+        _embedding, ("tokens", "weight"), defaults={"scale": 1.0, "token_offset": 0}
+    ),
     "rms_norm": OpSpec(_rms_norm, ("x", "gain"), attrs=("eps",)),
     "linear": OpSpec(
         _linear,
@@ -283,10 +292,12 @@ OPS: dict[str, OpSpec] = {
         defaults={"window": None, "softcap": None},
         open_attrs=True,
     ),
+    "concat": OpSpec(_concat, variadic=True),
     "last_row": OpSpec(_last_row, ("x", "state")),
     "sample": OpSpec(
         _sample,
         ("logits", "history", "params", "state"),
+        optional=("stops", "ring"),
         mutates=("history", "state"),
         open_attrs=True,
     ),
