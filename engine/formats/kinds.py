@@ -16,6 +16,7 @@ from engine.formats.errors import FormatError
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Words = NDArray[np.uint32]
 Blocks = NDArray[Any]  # [n] of a structured type in BLOCK_DTYPES
 
 CHUNK_WEIGHTS = 1 << 18  # weights handled at a time, so that temporaries stay in the cache

@@ -138,9 +138,8 @@ def _k_codes(values: Floats, blocks: Blocks, top: int) -> Bytes:
     blocks["scales"][:, 0:4] = (scales[:, :4] & 63) | ((scales[:, 4:] >> 4) << 6)
     blocks["scales"][:, 4:8] = (minima[:, :4] & 63) | ((minima[:, 4:] >> 4) << 6)
     blocks["scales"][:, 8:12] = (scales[:, 4:] & 15) | ((minima[:, 4:] & 15) << 4)
-    shifted = parts + (dmin * minima)[:, :, None]
-    scaled = np.clip(shifted * _inverse(d * scales)[:, :, None], np.float32(0), np.float32(top))
-    return _codes(scaled, 0.5, top)
+    scaled = (parts + (dmin * minima)[:, :, None]) * _inverse(d * scales)[:, :, None]
+    return _codes(scaled.clip(0, top), 0.5, top)
 
 
 def _put_k_nibbles(codes: Bytes, blocks: Blocks) -> None:
