@@ -63,7 +63,7 @@ class Store:
             return found
         path = Path(wanted).expanduser()
         if path.is_file():
-            return inspect_model(path.absolute())
+            return self._inspect(path.absolute())
         if path.suffix.lower() == SUFFIX or len(path.parts) > 1:
             raise ModelNotFoundError(f"There is no model file at {path}.")
         names = ", ".join(model.name for model in self.list())

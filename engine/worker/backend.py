@@ -1,0 +1,122 @@
+"""What the worker needs of the text engine, as a protocol; the engine itself is imported late.
+
+Everything is called on the engine thread but :meth:`Engine.memory`, which any thread may call.
+Callbacks are called on the engine thread too. The engine polls ``cancelled`` at least once a token
+and once a chunk of prefill or upload, and then ends the generation with stop reason ``stopped``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.worker.protocol import MemoryFigures, Message
+
+if TYPE_CHECKING:
+    from engine.text.sampling import Sampling
+
+Fields = Mapping[str, Any]
+Cancelled = Callable[[], bool]
+LoadProgress = Callable[[str, int, int], None]  # (phase, done, total)
+OnStarted = Callable[[Fields], None]  # the fields of the event "started"
+OnPrefill = Callable[[int, int], None]  # (tokens done, tokens in all)
+OnText = Callable[[str, int, int], None]  # (new text, tokens of the answer, context used)
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Which GPU to open and what to leave out; None means the best one found."""
+
+    backend: str | None = None  # "wgpu" or "dawn"
+    device: str | None = None  # a part of the adapter's name
+    without: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """A GPU with at most one text model on it."""
+
+    def load(
+        self, path: Path, context: int, progress: LoadProgress, cancelled: Cancelled
+    ) -> Fields:
+        """Load a model in place of the one before.
+
+        Returns ``context, context_max, device, backend``. When it fails or is cancelled, nothing
+        stays on the GPU. Raises engine.models.errors.CancelledError, the errors of the rooms below.
+        """
+        ...
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        sampling: Sampling,
+        continue_last: bool,
+        on_started: OnStarted,
+        on_prefill: OnPrefill,
+        on_text: OnText,
+        cancelled: Cancelled,
+    ) -> Fields:
+        """Answer a conversation with the loaded model.
+
+        Returns the fields of ``done`` that protocol.py lists, but for ``model``.
+        """
+        ...
+
+    def complete(
+        self,
+        prompt: str,
+        sampling: Sampling,
+        on_started: OnStarted,
+        on_prefill: OnPrefill,
+        on_text: OnText,
+        cancelled: Cancelled,
+    ) -> Fields:
+        """Go on with a text, without a chat template. Returns as :meth:`chat`."""
+        ...
+
+    def memory(self) -> MemoryFigures:
+        """What is held now. Safe to call on any thread, takes well under a millisecond."""
+        ...
+
+    def doctor(self) -> Fields:
+        """What GPU and driver were found, what works, what is missing."""
+        ...
+
+    def bench(self, kind: str, **options: Any) -> Fields:
+        """Measure; ``kind`` is text, kernels or quality. Options: prompt_tokens, tokens, and the
+        callables ``progress`` (phase, done, total) and ``cancelled``."""
+        ...
+
+    def unload(self) -> None:
+        """Free the loaded model, if there is one."""
+        ...
+
+    def close(self) -> None:
+        """Free everything and the device."""
+        ...
+
+
+OpenEngine = Callable[[EngineSettings], Engine]
+
+
+def open_engine(settings: EngineSettings) -> Engine:
+    """Open the GPU. Raises engine.gpu.errors.NoAdapterError and other GpuErrors."""
+    from engine.text.engine import TextEngine
+
+    return TextEngine.open(settings)
+
+
+NO_MEMORY: MemoryFigures = {
+    "weights": 0,
+    "kv_cache": 0,
+    "activations": 0,
+    "other": 0,
+    "total": 0,
+    "peak": 0,
+    "device_total": None,
+    "device_used": None,
+    "others": None,
+    "device_name": "",
+    "unified": False,
+}

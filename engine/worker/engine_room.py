@@ -1,0 +1,269 @@
+"""Requests that use the GPU. All of them run on one thread; only the memory figures do not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.models.fit import DEFAULT_CONTEXT, fits
+from engine.models.inspection import InstalledModel
+from engine.models.store import Store
+from engine.worker.backend import NO_MEMORY, Engine, EngineSettings, OpenEngine
+from engine.worker.failures import (
+    DoesNotFitError,
+    RequestError,
+    SettingRefusedError,
+    code_of,
+)
+from engine.worker.job import Job
+from engine.worker.protocol import MemoryFigures
+
+if TYPE_CHECKING:
+    from engine.text.sampling import Sampling
+
+log = logging.getLogger(__name__)
+SHORTEST_CONTEXT: Final = 16  # tokens; below it nothing can be said
+TECHNIQUES: Final = ("f16", "subgroups", "matrix", "fusion", "planner", "tuning")
+BENCH_KINDS: Final = ("text", "kernels", "quality")
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """The model on the GPU."""
+
+    model: InstalledModel
+    context: int
+    about: Mapping[str, Any]  # what Engine.load returned
+
+
+class EngineRoom:
+    """The engine, opened on first use, and the one model on it.
+
+    ``settings`` are those of the next opening.
+    """
+
+    def __init__(self, store: Store, open_engine: OpenEngine, settings: EngineSettings) -> None:
+        self.settings = settings
+        self._store = store
+        self._open_engine = open_engine
+        self._engine: Engine | None = None
+        self._loaded: _Loaded | None = None
+
+    @property
+    def loaded_path(self) -> Path | None:
+        """The file of the model on the GPU. Any thread may ask."""
+        loaded = self._loaded
+        return loaded.model.path if loaded else None
+
+    def context_of(self, model: InstalledModel, wanted: int | None) -> int:
+        """The context that a chat would have, in tokens. Any thread may ask."""
+        loaded = self._loaded
+        if wanted is None and loaded is not None and loaded.model.path == model.path:
+            return loaded.context
+        return context_for(model, wanted)
+
+    def memory(self) -> MemoryFigures:
+        """What is held now. Any thread may ask."""
+        engine = self._engine
+        return engine.memory() if engine is not None else NO_MEMORY
+
+    def open(self) -> Engine:
+        """The engine, opened if it is not. Raises GpuErrors."""
+        if self._engine is None:
+            self._engine = self._open_engine(self.settings)
+        return self._engine
+
+    def close(self) -> None:
+        """Give the GPU back."""
+        engine, self._engine, self._loaded = self._engine, None, None
+        if engine is not None:
+            engine.close()
+
+    def release(self, path: Path | None) -> None:
+        """Free the loaded model if it is this file."""
+        if path is not None and self.loaded_path == path:
+            self._unload()
+
+    def recover(self, error: Exception) -> None:
+        """After a failure: what is broken is given back, so that the next request starts clean."""
+        from engine.gpu.errors import GpuError
+
+        code = code_of(error) or "internal"
+        try:
+            if code == "device_lost":
+                self.close()
+            elif self._loaded is None or code in ("out_of_memory", "shader", "internal"):
+                self._unload()
+        except GpuError as second:  # a lost device may refuse even to be closed
+            log.warning("after %s: %s", code, second)
+            self._engine = self._loaded = None
+
+    def doctor(self, job: Job) -> None:
+        """Tell about the GPU, also when there is none."""
+        from engine.gpu.errors import GpuError
+
+        if job.request.fields.get("refresh"):
+            self.close()
+        try:
+            report = self.open().doctor()
+        except GpuError as error:
+            report = {"ok": False, "device": None, "problems": [str(error)]}
+        job.done(report=report)
+
+    def load(self, job: Job) -> None:
+        """Load a model."""
+        loaded = self._ensure_loaded(job)
+        job.done(**_about(loaded), memory=self.memory())
+
+    def unload(self, job: Job) -> None:
+        """Free the model."""
+        self._unload()
+        job.done()
+
+    def chat(self, job: Job) -> None:
+        """Answer a conversation."""
+        asked = job.request.fields
+        sampling = sampling_of(asked.get("sampling", {}))
+        loaded = self._ensure_loaded(job)
+        result = self.open().chat(
+            asked["messages"],
+            sampling,
+            asked.get("continue", False),
+            lambda started: job.send("started", **started),
+            lambda done, total: job.send("prefill", done=done, total=total),
+            _text_sender(job),
+            job.cancelled,
+        )
+        job.done(**{**_about(loaded), **result, "model": loaded.model.name})
+
+    def complete(self, job: Job) -> None:
+        """Go on with a text as it is."""
+        asked = job.request.fields
+        sampling = sampling_of(asked.get("sampling", {}))
+        loaded = self._ensure_loaded(job)
+        result = self.open().complete(
+            asked["prompt"],
+            sampling,
+            lambda started: job.send("started", **started),
+            lambda done, total: job.send("prefill", done=done, total=total),
+            _text_sender(job),
+            job.cancelled,
+        )
+        job.done(**{**_about(loaded), **result, "model": loaded.model.name})
+
+    def bench(self, job: Job) -> None:
+        """Measure."""
+        asked = dict(job.request.fields)
+        kind: str = asked.pop("kind")
+        if kind not in BENCH_KINDS:
+            raise RequestError(f'There is no bench "{kind}". There are: {", ".join(BENCH_KINDS)}.')
+        name = ""
+        if kind != "kernels":
+            if "model" not in asked:
+                raise RequestError(f"The bench {kind} needs a model.")
+            name = self._ensure_loaded(job).model.name
+        options = {key: asked[key] for key in ("prompt_tokens", "tokens") if key in asked}
+        report = self.open().bench(kind, progress=job.phase, cancelled=job.cancelled, **options)
+        job.done(report={"model": name, **report} if name else report)
+
+    def change_settings(self, job: Job) -> None:
+        """Close the engine; the next request opens it with the new settings."""
+        asked = job.request.fields
+        without = tuple(asked.get("without", self.settings.without))
+        unknown = [one for one in without if one not in TECHNIQUES]
+        if unknown:
+            raise SettingRefusedError(
+                f'There is no technique "{unknown[0]}". There are: {", ".join(TECHNIQUES)}.'
+            )
+        self.close()
+        self.settings = EngineSettings(
+            backend=asked.get("backend", self.settings.backend) or None,
+            device=asked.get("device", self.settings.device) or None,
+            without=without,
+        )
+        job.done()
+
+    def _unload(self) -> None:
+        self._loaded = None
+        if self._engine is not None:
+            self._engine.unload()
+
+    def _ensure_loaded(self, job: Job) -> _Loaded:
+        """The wanted model on the GPU, loaded if it is not. Raises the errors of all rooms."""
+        model = self._store.find(job.request.fields["model"])
+        if model.problem:
+            self._raise_problem(model)
+        wanted: int | None = job.request.fields.get("context")
+        here = self._loaded
+        if here and here.model.path == model.path and wanted in (None, here.context):
+            return here
+        context = context_for(model, wanted)
+        self._unload()
+        engine = self.open()
+        _check_fit(model, context, engine.memory())
+        about = engine.load(model.path, context, job.phase, job.cancelled)
+        self._loaded = _Loaded(model, context, about)
+        return self._loaded
+
+    def _raise_problem(self, model: InstalledModel) -> None:
+        """Open a broken file again, for the error's own type."""
+        from engine.formats.gguf import open_gguf
+
+        open_gguf(model.path).close()
+        raise RequestError(model.problem or "")
+
+
+def context_for(model: InstalledModel, wanted: int | None) -> int:
+    """The context to load with, in tokens. Raises SettingRefusedError."""
+    longest = model.context or DEFAULT_CONTEXT
+    if wanted is None:
+        return min(DEFAULT_CONTEXT, longest)
+    if wanted > longest:
+        raise SettingRefusedError(
+            f"{model.name} was made for a context of at most {longest:,} tokens; "
+            f"{wanted:,} were asked for."
+        )
+    if wanted < SHORTEST_CONTEXT:
+        raise SettingRefusedError(
+            f"A context of {wanted:,} tokens is too short; the shortest is {SHORTEST_CONTEXT}."
+        )
+    return wanted
+
+
+def sampling_of(asked: Mapping[str, Any]) -> Sampling:
+    """The sampler's settings. Raises SettingError, SettingRefusedError."""
+    from engine.text.sampling import Sampling
+
+    known = {one.name for one in fields(Sampling)}
+    unknown = sorted(set(asked) - known)
+    if unknown:
+        raise SettingRefusedError(
+            f'There is no sampling setting "{unknown[0]}". There are: {", ".join(sorted(known))}.'
+        )
+    stops = asked.get("stop") or ()
+    if isinstance(stops, str) or not all(isinstance(one, str) for one in stops):
+        raise SettingRefusedError('The setting "stop" must be a list of texts.')
+    chosen = {name: value for name, value in asked.items() if value is not None}
+    return Sampling(**{**chosen, "stop": tuple(stops)})
+
+
+def _check_fit(model: InstalledModel, context: int, memory: MemoryFigures) -> None:
+    total, used = memory["device_total"], memory["device_used"]
+    if total is None or used is None:
+        return  # the platform does not tell; the allocation itself will
+    if problem := fits(model.need(context), total - used):
+        raise DoesNotFitError(problem)
+
+
+def _about(loaded: _Loaded) -> dict[str, Any]:
+    return {"model": loaded.model.name, **loaded.about, "context": loaded.context}
+
+
+def _text_sender(job: Job) -> Any:
+    def send(text: str, token_count: int, context_used: int) -> None:
+        job.send("text", text=text, token_count=token_count, context_used=context_used)
+
+    return send

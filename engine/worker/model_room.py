@@ -1,0 +1,147 @@
+"""Requests about model files: list, get, add, remove, info, move. None of them touches the GPU."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.models.catalogue import CATALOGUE, CatalogueEntry, find_entry
+from engine.models.errors import ModelNotFoundError
+from engine.models.fit import DEFAULT_CONTEXT
+from engine.models.inspection import InstalledModel, model_details
+from engine.models.store import Store
+from engine.models.transfer import Cancelled, Report
+from engine.worker.job import Job
+from engine.worker.protocol import CatalogueFields, ModelFields
+
+Download = Callable[[CatalogueEntry, Store, Report, Cancelled], InstalledModel]
+
+
+class ModelRoom:
+    """Answers the requests about files.
+
+    ``loaded`` tells the path of the model on the GPU; ``release`` frees it if it is this one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        download: Download,
+        loaded: Callable[[], Path | None],
+        release: Callable[[Path | None], None],
+    ) -> None:
+        self.store = store
+        self._download = download
+        self._loaded = loaded
+        self._release = release
+
+    def models_list(self, job: Job) -> None:
+        """What is here, and what can be had."""
+        models = self.store.list()
+        names = {one.name for one in models}
+        job.done(
+            models=[self._told(one) for one in models],
+            catalogue=[offered(one, one.name in names) for one in CATALOGUE],
+            folder=str(self.store.folder),
+            free_bytes=_free_bytes(self.store.folder),
+        )
+
+    def model_get(self, job: Job) -> None:
+        """Download a model of the catalogue."""
+        name: str = job.request.fields["name"]
+        entry = find_entry(name)
+        if entry is None:
+            names = ", ".join(one.name for one in CATALOGUE)
+            raise ModelNotFoundError(f'The catalogue has no "{name}". It has: {names}.')
+        model = self._download(entry, self.store, job.transfer, job.cancelled)
+        job.done(model=self._told(model))
+
+    def model_add(self, job: Job) -> None:
+        """Import a file."""
+        fields = job.request.fields
+        model = self.store.add(
+            Path(fields["path"]),
+            copy=fields.get("copy", True),
+            progress=job.transfer,
+            cancelled=job.cancelled,
+        )
+        job.done(model=self._told(model))
+
+    def model_remove(self, job: Job) -> None:
+        """Delete a model, and free it on the GPU first."""
+        name: str = job.request.fields["name"]
+        self._release(self.store.find(name).path)
+        job.done(freed_bytes=self.store.remove(name))
+
+    def model_info(self, job: Job) -> None:
+        """Everything about one file."""
+        model = self.store.find(job.request.fields["name"])
+        details: Mapping[str, Any] = {} if model.problem else model_details(model.path)
+        job.done(info={**self._told(model), **details})
+
+    def models_move(self, job: Job) -> None:
+        """Move the models folder."""
+        self._release(self._loaded())
+        folder = Path(job.request.fields["folder"])
+        self.store.move(folder, progress=job.transfer, cancelled=job.cancelled)
+        job.done(folder=str(self.store.folder))
+
+    def _told(self, model: InstalledModel) -> ModelFields:
+        return told(model, model.path == self._loaded())
+
+
+def told(model: InstalledModel, loaded: bool = False) -> ModelFields:
+    """An installed model as the protocol tells it."""
+    need = None if model.problem else model.need(DEFAULT_CONTEXT).total
+    return {
+        "name": model.name,
+        "path": str(model.path),
+        "bytes": model.bytes,
+        "kind": model.kind,
+        "family": model.family,
+        "quant": model.quant,
+        "context": model.context,
+        "licence": model.licence,
+        "parameters": model.parameters,
+        "problem": model.problem,
+        "need_bytes": need,
+        "loaded": loaded,
+    }
+
+
+def offered(entry: CatalogueEntry, installed: bool) -> CatalogueFields:
+    """An entry of the catalogue as the protocol tells it."""
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "family": entry.family,
+        "kind": entry.kind,
+        "parameters": entry.parameters,
+        "quant": entry.quant,
+        "bytes": entry.bytes,
+        "licence": entry.licence,
+        "context": entry.context,
+        "description": entry.description,
+        "source": str(entry.source),
+        "gated": entry.gated,
+        "installed": installed,
+        "need_bytes": entry.need_bytes(DEFAULT_CONTEXT),
+    }
+
+
+def download_model(
+    entry: CatalogueEntry, store: Store, report: Report, cancelled: Cancelled
+) -> InstalledModel:
+    """Download with the real client, which is imported only now."""
+    from engine.models.download import download
+
+    return download(entry, store, progress=report, cancelled=cancelled)
+
+
+def _free_bytes(folder: Path) -> int:
+    """Free space on the disk of a folder that may not exist yet."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

@@ -1,0 +1,200 @@
+"""Which thread does what: the GPU on one, files on one, each download and each watch on its own.
+
+Only the reader calls :meth:`Server.handle`. What must take effect at once (stop, memory, hello) is
+answered right there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import engine
+from engine.models.store import Store
+from engine.worker.backend import EngineSettings, OpenEngine
+from engine.worker.counting import TokenCounter
+from engine.worker.engine_room import EngineRoom
+from engine.worker.failures import RequestError
+from engine.worker.job import Job, Send
+from engine.worker.model_room import Download, ModelRoom
+from engine.worker.protocol import VERSION, Request
+
+log = logging.getLogger(__name__)
+Handler = Callable[[Job], None]
+Task = tuple[Job | None, Handler]
+FASTEST_WATCH: Final = 50  # milliseconds
+USUAL_WATCH: Final = 500
+
+
+class Server:
+    """Takes requests, answers by events through ``send``, which must be safe for threads."""
+
+    def __init__(
+        self, send: Send, store: Store, open_engine: OpenEngine, download: Download
+    ) -> None:
+        self._send = send
+        self._jobs: dict[int, Job] = {}
+        self._jobs_lock = threading.Lock()
+        self._counter = TokenCounter()
+        self._engine = EngineRoom(store, open_engine, EngineSettings())
+        self._models = ModelRoom(store, download, lambda: self._engine.loaded_path, self._release)
+        self._engine_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._file_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._at_once: dict[str, Handler] = {
+            "hello": self._hello,
+            "stop": self._stop,
+            "memory": self._memory,
+        }
+        self._on_engine: dict[str, Handler] = {
+            "doctor": self._engine.doctor,
+            "load": self._engine.load,
+            "unload": self._engine.unload,
+            "chat": self._engine.chat,
+            "complete": self._engine.complete,
+            "bench": self._engine.bench,
+            "settings": self._engine.change_settings,
+        }
+        self._on_files: dict[str, Handler] = {
+            "models_list": self._models.models_list,
+            "model_add": self._models.model_add,
+            "model_remove": self._models.model_remove,
+            "model_info": self._models.model_info,
+            "models_move": self._models.models_move,
+        }
+        self._on_own: dict[str, Handler] = {
+            "count": self._count,
+            "memory_watch": self._memory_watch,
+            "model_get": self._models.model_get,
+        }
+        self._threads = [
+            self._start("engine", lambda: self._work(self._engine_queue)),
+            self._start("files", lambda: self._work(self._file_queue)),
+        ]
+
+    def handle(self, request: Request) -> bool:
+        """Take one request; False if it was the last one (quit)."""
+        job = Job(request, self._send)
+        with self._jobs_lock:
+            if request.id in self._jobs:
+                job.fail(RequestError(f"The id {request.id} is in use."))
+                return True
+            self._jobs[request.id] = job
+        if request.do == "quit":
+            job.done()
+            return False
+        if handler := self._at_once.get(request.do):
+            self._run(job, handler)
+        elif handler := self._on_engine.get(request.do):
+            self._engine_queue.put((job, handler))
+        elif handler := self._on_files.get(request.do):
+            self._file_queue.put((job, handler))
+        else:
+            own = self._on_own[request.do]
+            self._start(request.do, lambda: self._run(job, own))
+        return True
+
+    def close(self, patience: float = 3.0) -> bool:
+        """Stop everything; True if the GPU was given back in time."""
+        with self._jobs_lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.stop()
+        self._engine_queue.put(None)
+        self._file_queue.put(None)
+        for thread in self._threads:
+            thread.join(patience)
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        self._engine.close()
+        return True
+
+    def _hello(self, job: Job) -> None:
+        job.done(version=VERSION, engine_version=engine_version(), pid=os.getpid())
+
+    def _stop(self, job: Job) -> None:
+        with self._jobs_lock:
+            target = self._jobs.get(job.request.fields["target"])
+        if target is not None:  # one that has ended needs no stopping
+            target.stop()
+        job.done()
+
+    def _memory(self, job: Job) -> None:
+        job.done(memory=self._engine.memory())
+
+    def _memory_watch(self, job: Job) -> None:
+        self._engine_queue.put((None, self._open_quietly))
+        interval = max(job.request.fields.get("interval_ms", USUAL_WATCH), FASTEST_WATCH) / 1000
+        while True:
+            job.send("memory", memory=self._engine.memory())
+            if job.wait(interval):
+                break
+        job.done(memory=self._engine.memory())
+
+    def _count(self, job: Job) -> None:
+        asked = job.request.fields
+        model = self._models.store.find(asked["model"])
+        if model.problem:
+            raise RequestError(model.problem)
+        tokens = self._counter.count(model.path, asked["messages"])
+        job.done(tokens=tokens, context_size=self._engine.context_of(model, asked.get("context")))
+
+    def _open_quietly(self, _: Job) -> None:
+        """Open the GPU so that the meter can tell its size; a failure is told by the next load."""
+        self._engine.open()
+
+    def _release(self, path: Path | None) -> None:
+        """Free a model whose file is about to go, on the engine's thread, and wait for it."""
+        if path is None or path != self._engine.loaded_path:
+            return
+        freed = threading.Event()
+
+        def release(_: Job) -> None:
+            try:
+                self._engine.release(path)
+            finally:
+                freed.set()
+
+        self._engine_queue.put((None, release))
+        freed.wait()
+
+    def _work(self, tasks: queue.SimpleQueue[Task | None]) -> None:
+        while (task := tasks.get()) is not None:
+            job, handler = task
+            self._run(job or Job(Request(0, handler.__name__), _nowhere), handler)
+
+    def _run(self, job: Job, handler: Handler) -> None:
+        """Run one request to its end; whatever it raises ends the request, not the worker."""
+        try:
+            if job.begin():
+                handler(job)
+        except Exception as error:
+            job.fail(error)
+            if job.request.do in self._on_engine:
+                self._engine.recover(error)
+        finally:
+            with self._jobs_lock:
+                self._jobs.pop(job.request.id, None)
+
+    def _start(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+def engine_version() -> str:
+    """The installed version, or that of the checkout."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("driftwood")
+    except PackageNotFoundError:
+        return getattr(engine, "__version__", "0")
+
+
+def _nowhere(event: object) -> None:
+    """Events of our own tasks, which nobody asked for."""
