@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from app.memory.units import gib, gib_number
 
 HISTORY_SECONDS = 60.0
+OURS_FROM = 2**30 // 20  # bytes from which our small buffers get a row of their own
 VISIBLE_SHARE = 1 / 400  # of the whole bar: a smaller change would move no pixel of it
 
 
@@ -97,7 +98,7 @@ def parts_of(state: MemoryState) -> tuple[Part, ...]:
         ("weights", "Weights", state.weights),
         ("kv_cache", "KV cache", state.kv_cache),
         ("activations", "Activations", state.activations),
-        ("ours", "Driftwood, other", ours if ours >= 2**20 else None),
+        ("ours", "Driftwood, other", ours if ours >= OURS_FROM else None),
         ("others", "Other programs", others),
         ("free", "Free", state.free),
     ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QSize, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.memory.model import MemoryState, looks_same, split_words, used_words
 from app.memory.paint import StackBar
 from app.memory.panel import MemoryPanel
 from app.memory.units import gib, gib_number
-from app.theme import SPACE
-from app.widgets import label
+from app.theme import SPACE, current
+from app.theme.theme import interface_font
+from app.theme.tokens import TYPE
 from app.widgets.base import name_widget, wire_theme
 
 HEIGHT = 144
@@ -31,18 +32,18 @@ class RailMeter(QPushButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.bar = StackBar(vertical=True)
-        self.used = label("-", "strong", f"{object_name}_used")
-        self.total = label("", "small", f"{object_name}_total")
+        self.words = RailWords()
         self.popover: Popover | None = None
         self._state: MemoryState | None = None
         self._needed: int | None = None
         column = QVBoxLayout(self)
         column.setContentsMargins(0, SPACE.row, 0, SPACE.row)
         column.setSpacing(0)
-        for widget, gap in ((self.bar, SPACE.row), (self.used, 1), (self.total, 0)):
+        column.addWidget(self.bar, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addSpacing(SPACE.row)
+        column.addWidget(self.words)
+        for widget in (self.bar, self.words):
             widget.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            column.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
-            column.addSpacing(gap)
         wire_theme(self, self.recolour)
 
     def sizeHint(self) -> QSize:
@@ -55,8 +56,8 @@ class RailMeter(QPushButton):
         if looks_same(self._state, state):
             return
         self._state = state
-        self.used.setText(gib_number(state.used))
-        self.total.setText(f"of {gib(state.device_total)}" if state.device_total else "GiB held")
+        total = f"of {gib(state.device_total)}" if state.device_total else "GiB held"
+        self.words.show_words(gib_number(state.used), total)
         self._say()
 
     def show_needed(self, needed: int | None) -> None:
@@ -69,19 +70,56 @@ class RailMeter(QPushButton):
         """Say why there is nothing to show."""
         self._state = None
         self.bar.show_state(MemoryState())
-        self.used.setText("-")
-        self.total.setText("")
+        self.words.show_words("", "")
         self.setToolTip(words)
         self.setAccessibleDescription(words)
 
     def recolour(self, _tokens: object) -> None:
         """Draw again in the theme's colours."""
         self.bar.update()
+        self.words.update()
 
     def _say(self) -> None:
         if self._state is not None:
             self.setToolTip(split_words(self._state, self._needed))
             self.setAccessibleDescription(used_words(self._state))
+
+
+class RailWords(QWidget):
+    """Used over total, each as large as the rail's width allows.
+
+    Attributes: used, total (the words).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.total = "", ""
+        self.setFixedHeight(36)
+
+    def show_words(self, used: str, total: str) -> None:
+        """Show two lines."""
+        self.used, self.total = used, total
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint both lines in the middle."""
+        tokens = current().tokens
+        painter = QPainter(self)
+        half = self.height() // 2
+        lines = ((self.used, 0, tokens.text, True), (self.total, half, tokens.text, False))
+        for text, top, colour, is_strong in lines:
+            painter.setFont(self._fitted(text, is_strong))
+            painter.setPen(QColor(colour))
+            area = QRect(0, top, self.width(), half)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
+        painter.end()
+
+    def _fitted(self, text: str, is_strong: bool) -> QFont:
+        font = interface_font(TYPE.small if is_strong else TYPE.small - 0.5, semibold=is_strong)
+        width = QFontMetricsF(font).horizontalAdvance(text)
+        if width > self.width() - 2:
+            font.setPointSizeF(font.pointSizeF() * (self.width() - 2) / width)
+        return font
 
 
 class Popover(QFrame):

@@ -20,7 +20,6 @@ from app.theme import SPACE
 from app.widgets import (
     Button,
     Card,
-    Chip,
     ElidedLabel,
     ProgressBar,
     icon_button,
@@ -29,10 +28,13 @@ from app.widgets import (
     set_look,
 )
 from app.widgets.base import name_widget
+from app.widgets.chiprow import ChipRow
 
 SIZE_WIDTH = 112
-FIT_WIDTH = 236
+FIT_WIDTH = 160
 BUTTON_WIDTH = 96
+OPTIONS = "Options ▾"
+BUTTONS_WIDTH = BUTTON_WIDTH + 36
 
 FIT_LOOKS = {
     Level.LOADED: "accent",
@@ -70,7 +72,9 @@ class RowCard(Card):
         super().__init__(object_name, padding=SPACE.group)
         self.name = name
         self.body.setContentsMargins(18, 14, 14, 14)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)  # two lines may become three where the page is narrow
+        self.setSizePolicy(policy)
         self.title = ElidedLabel("", "strong", f"{object_name}_title")
         self.title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.aside = label("", "small", f"{object_name}_aside")
@@ -79,10 +83,12 @@ class RowCard(Card):
         self.detail = label("", "small", f"{object_name}_detail", wrap=True)
         self.progress = ProgressBar(f"{object_name}_progress")
         self.progress.setVisible(False)
-        self.chips = QWidget()
-        self.chips.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self._chip_words: tuple[str, ...] = ()
-        self.buttons = QHBoxLayout()
+        self.chips = ChipRow(_chip_tip)
+        self._button_box = QWidget()
+        self._button_box.setFixedWidth(BUTTONS_WIDTH)
+        self.buttons = QHBoxLayout(self._button_box)
+        self.buttons.setContentsMargins(0, 0, 0, 0)
+        self.buttons.addStretch()
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -105,33 +111,15 @@ class RowCard(Card):
         words.addWidget(self.detail)
         words.addStretch()
         self.amount.setFixedWidth(SIZE_WIDTH)
-        self.headline.setMinimumWidth(FIT_WIDTH - 80)
+        self.headline.setMinimumWidth(FIT_WIDTH)
         self.buttons.setSpacing(SPACE.small)
         row = QHBoxLayout()
         row.setSpacing(SPACE.group)
-        row.addLayout(self.left, 5)
+        row.addLayout(self.left, 6)
         row.addWidget(self.amount)
-        row.addLayout(words, 4)
-        row.addLayout(self.buttons)
+        row.addLayout(words, 5)
+        row.addWidget(self._button_box)
         self.body.addLayout(row)
-
-    def show_chips(self, words: tuple[str, ...]) -> None:
-        """Show the small words; unchanged ones are left alone."""
-        if words == self._chip_words:
-            return
-        self._chip_words = words
-        old = self.chips.layout()
-        if old is None:
-            old = QHBoxLayout(self.chips)
-            old.setContentsMargins(0, 0, 0, 0)
-            old.setSpacing(SPACE.small + 2)
-        while (item := old.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.deleteLater()
-        for word in words:
-            old.addWidget(Chip(word, tip=_chip_tip(word)))
-        old.addStretch()  # type: ignore[attr-defined]
-        self.chips.setVisible(bool(words))
 
     def show_fit(self, line: FitLine) -> None:
         """The two lines about memory; the words say what the colour says."""
@@ -194,7 +182,7 @@ class InstalledCard(RowCard):
         self.title.set_text(card.title)
         self.aside.setText(card.licence)
         self.amount.setText(size(card.nbytes))
-        self.show_chips(card.chips)
+        self.chips.show_words(card.chips)
         self.progress.setVisible(progress is not None)
         self.chips.setVisible(progress is None)
         if progress is not None:
@@ -211,17 +199,15 @@ class InstalledCard(RowCard):
         if self._card.loaded:
             self._show_button("Unload", f"Take {title} out of the GPU's memory")
         elif self._line.level is Level.SHORT:
-            self._show_button("Options", f"Ways to load {title} all the same")
-            self.button.set_icon("chevron-down")
+            self._show_button(OPTIONS, f"Ways to load {title} all the same")
         else:
             self._show_button("Load", f"Load {title} into the GPU's memory")
 
     def _show_button(self, text: str, tip: str) -> None:
-        if text != "Options":
-            self.button.set_icon(None)
         if self.button.text() != text:
             self.button.setText(text)
-        name_widget(self.button, self.button.objectName(), f"{text} {self._card.title}", tip)
+        words = f"{text.removesuffix(OPTIONS[-2:])} {self._card.title}"
+        name_widget(self.button, self.button.objectName(), words, tip)
 
     def _act(self) -> None:
         text = self.button.text()
@@ -229,7 +215,7 @@ class InstalledCard(RowCard):
             self.stop_asked.emit(self.name)
         elif text == "Unload":
             self.unload_asked.emit(self.name)
-        elif text == "Options":
+        elif text == OPTIONS:
             self._open_options()
         else:
             self.load_asked.emit(self.name, 0)
@@ -278,7 +264,7 @@ class DiscoverCard(RowCard):
         self.description.setText(card.description)
         self.description.setVisible(bool(card.description))
         self.amount.setText(size(card.nbytes))
-        self.show_chips(card.chips)
+        self.chips.show_words(card.chips)
         self.show_fit(line)
         blocked = card.gated and not card.installed
         if blocked:
@@ -289,10 +275,7 @@ class DiscoverCard(RowCard):
         name_widget(self.button, self.button.objectName(), f"{text}: {card.title}", tip)
 
 
-GATED = (
-    "Its makers want you to sign in and agree on the model's page. This version cannot sign in: "
-    "download the file there, then use Add file."
-)
+GATED = "Sign in on the model's page and download it there, then use Add file."
 
 
 class DownloadCard(RowCard):

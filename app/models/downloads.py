@@ -1,15 +1,14 @@
 """The download queue as plain data: what waits, what runs, what stopped and why. No Qt.
 
-One download runs at a time, so that each is as fast as the line allows. The queue is written down
-after every change of state, so that a restart offers what was not finished.
+One download runs at a time, so that each is as fast as the line allows; a copy from the disk need
+not wait for it. The queue is written down, so that a restart offers what was not finished.
 """
 
 from __future__ import annotations
 
 import enum
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from app.memory.units import join_words, progress_pair, size, speed, time_left
 
@@ -111,17 +110,15 @@ class Queue:
         """It is finished or was cancelled."""
         return Queue(tuple(item for item in self.items if item.name != name))
 
-    @property
-    def running(self) -> Download | None:
-        """The one that runs."""
-        return next((item for item in self.items if item.status is Status.RUNNING), None)
-
-    @property
-    def next(self) -> Download | None:
-        """The one to start now; None while one runs or none waits."""
-        if self.running is not None:
+    def next_of(self, kind: str) -> Download | None:
+        """The one of a kind to start now; None while one of it runs or none waits."""
+        same = [item for item in self.items if item.kind == kind]
+        if any(item.status is Status.RUNNING for item in same):
             return None
-        return next((item for item in self.items if item.status is Status.WAITING), None)
+        return next((item for item in same if item.status is Status.WAITING), None)
+
+
+MOVING = (Status.WAITING, Status.RUNNING)
 
 
 def headline(item: Download) -> str:
@@ -140,7 +137,7 @@ def detail(item: Download) -> str:
     if item.status is Status.FAILED:
         return item.problem
     if item.status is Status.PAUSED:
-        return f"{size(item.done)} are kept; resume when you like" if item.done else ""
+        return f"{size(item.done)} are kept" if item.done else "nothing fetched yet"
     if item.status is Status.RUNNING:
         return join_words(time_left(item.seconds_left))
     return ""
@@ -151,31 +148,21 @@ def amount(item: Download) -> str:
     return progress_pair(item.done, item.total)
 
 
-def to_json(queue: Queue) -> str:
-    """The queue as text for the disk."""
-    rows = []
-    for item in unfinished(queue).items:
-        row = asdict(item)
-        row["status"] = item.status.value
-        rows.append({key: row[key] for key in ("name", "title", "total", "status", "done")})
-    return json.dumps(rows)
+def to_rows(queue: Queue) -> list[dict[str, object]]:
+    """What is worth keeping over a restart, as plain values: copies begin again from their file."""
+    return [
+        {"name": item.name, "title": item.title, "total": item.total, "done": item.done}
+        for item in queue.items
+        if item.kind == "get"
+    ]
 
 
-def unfinished(queue: Queue) -> Queue:
-    """What is worth keeping over a restart: copies of files start again from the file."""
-    return Queue(tuple(item for item in queue.items if item.kind == "get"))
+def from_rows(rows: object) -> Queue:
+    """The queue after a restart: what was not finished is paused until the person resumes it.
 
-
-def from_json(text: str) -> Queue:
-    """The queue after a restart: what ran or waited is paused until the person resumes it.
-
-    Text that is not ours gives an empty queue: a lost list is no reason not to start.
+    Rows that are not ours are left out: a lost list is no reason not to start.
     """
-    try:
-        rows = json.loads(text)
-    except ValueError:
-        return Queue()
-    items = [_item(row) for row in rows] if isinstance(rows, Sequence) else []
+    items = [_item(row) for row in rows] if isinstance(rows, list) else []
     return Queue(tuple(item for item in items if item is not None))
 
 

@@ -96,7 +96,7 @@ def fit_line(need: Need | None, room: Room, *, smaller_exists: bool = False) -> 
 
 def loaded_line(held: int, context: int, context_max: int) -> FitLine:
     """The line of the loaded model: what it holds and the context it was given."""
-    detail = f"{count(context)}-token context" if context else ""
+    detail = f"{count(context)}-token context" if context else "ready to chat"
     if context and context_max > context:
         detail = f"{count(context)} of {count(context_max)} tokens of context"
     headline = f"Loaded · {gib(held)}" if held > 0 else "Loaded"

@@ -61,7 +61,7 @@ class CatalogueCard:
     @property
     def chips(self) -> tuple[str, ...]:
         """The small words under the title."""
-        words = [kind_word(self.kind), self.family, parameters_word(self.parameters), self.quant]
+        words = [kind_word(self.kind), parameters_word(self.parameters), self.quant]
         if self.context:
             words.append(f"{tokens(self.context)} context")
         return tuple(word for word in words if word)
@@ -108,7 +108,7 @@ def state_from(fields: Fields) -> ModelsState:
     titles = {str(entry.get("name")): _text(entry, "title") for entry in raw_catalogue}
     models = sorted(
         (model_from(entry, titles.get(str(entry.get("name")), "")) for entry in raw_models),
-        key=lambda card: (not card.loaded, card.title.casefold()),
+        key=lambda card: (not card.loaded, bool(card.problem), card.title.casefold()),
     )
     catalogue = [catalogue_from(entry, _text(entry, "name") in names) for entry in raw_catalogue]
     free = fields.get("free_bytes")
@@ -164,30 +164,34 @@ def catalogue_from(fields: Fields, installed: bool) -> CatalogueCard:
 
 
 def need_from(fields: Fields, context_max: int) -> Need | None:
-    """The ``need`` of a model: an object of parts, or only a total in bytes."""
-    need = fields.get("need")
-    if isinstance(need, Mapping):
-        context = _number(need, "context") or _number(fields, "need_context") or context_max
-        found = Need(
-            _number(need, "weights"),
-            _number(need, "kv_cache"),
-            _number(need, "activations"),
-            context,
-        )
-        extra = max(0, _number(need, "total") - found.total)
-        found = Need(found.weights + extra, found.kv_cache, found.activations, context)
-    else:
-        total = _number(fields, "need") or _number(fields, "need_bytes")
-        found = Need(total, 0, 0, context_max)
-    return found if found.total else None
+    """What a load needs: the total at the default context, split where the parts are told."""
+    total = _number(fields, "need_bytes")
+    weights = _number(fields, "weight_bytes")
+    per_token = _number(fields, "kv_bytes_per_token")
+    activations = _number(fields, "activation_bytes")
+    if not total:
+        return None
+    if not per_token:
+        return Need(total, 0, 0, context_max)
+    if not weights:  # the catalogue tells the file's size only; what is left is scratch space
+        weights = min(_number(fields, "bytes"), total)
+        room = max(0, total - weights)
+        context = min(room // per_token, context_max or room // per_token)
+        return Need(weights, context * per_token, room - context * per_token, context)
+    cache = max(0, total - weights - activations)
+    return Need(weights, cache, total - weights - cache, cache // per_token)
 
 
-def fit_of(card: ModelCard, state: ModelsState, memory: MemoryState, headroom: int) -> FitLine:
-    """The fit line of an installed model under the memory as it is now."""
+def fit_of(
+    card: ModelCard, state: ModelsState, memory: MemoryState, headroom: int, context: int = 0
+) -> FitLine:
+    """The fit line of an installed model under the memory as it is now.
+
+    ``context`` is what a loaded model was given, 0 where that is not known.
+    """
     if card.problem:
         return broken_line(card.problem)
     if card.loaded:
-        context = card.need.context if card.need else 0
         return loaded_line(memory.total, context, card.context_max)
     smaller = any(
         other.nbytes < card.nbytes and not other.problem
@@ -241,15 +245,15 @@ def detail_rows(card: ModelCard) -> tuple[tuple[str, str], ...]:
         ("Licence", card.licence or "not stated in the file"),
         ("Longest context", f"{count(card.context_max)} tokens" if card.context_max else ""),
     ]
-    if card.need:
+    if card.need and card.need.kv_cache:
+        cache = f"{size(card.need.kv_cache)} at {count(card.need.context)} tokens"
         rows += [
             ("Weights in memory", size(card.need.weights)),
-            (
-                "KV cache",
-                f"{size(card.need.kv_cache)} at {count(card.need.context)} tokens",
-            ),
+            ("KV cache", cache),
             ("Activations", size(card.need.activations)),
         ]
+    elif card.need and not card.problem:
+        rows.append(("Needs in memory", size(card.need.total)))
     return tuple((label, value) for label, value in rows if value)
 
 

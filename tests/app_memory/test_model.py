@@ -60,7 +60,7 @@ def test_others_follow_from_what_the_device_says_is_used() -> None:
 
 def test_our_own_rest_gets_a_row_only_when_there_is_some() -> None:
     assert "Driftwood, other" in labels(replace(SKETCH, other=200 * MIB))
-    assert "Driftwood, other" not in labels(replace(SKETCH, other=10))
+    assert "Driftwood, other" not in labels(replace(SKETCH, other=10 * MIB))
 
 
 def test_more_used_than_there_is_never_goes_below_zero() -> None:

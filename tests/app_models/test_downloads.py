@@ -19,10 +19,15 @@ EVENT = {
 
 
 def test_one_runs_and_the_others_wait() -> None:
-    assert TWO.next is TWO.items[0]
+    assert TWO.next_of("get") is TWO.items[0]
     running = TWO.start("a")
-    assert running.next is None
-    assert running.remove("a").next is not None
+    assert running.next_of("get") is None
+    assert running.remove("a").next_of("get") == TWO.items[1]
+
+
+def test_a_copy_does_not_wait_for_a_download() -> None:
+    queue = TWO.start("a").add("/file.gguf", "file", 0, kind="copy")
+    assert queue.next_of("copy") is queue.items[2]
 
 
 def test_asking_twice_changes_nothing() -> None:
@@ -42,14 +47,15 @@ def test_a_paused_one_keeps_its_bytes_and_waits_again_when_asked() -> None:
     item = paused.items[0]
     assert (downloads.headline(item), item.done) == ("Paused", GIB)
     assert "kept" in downloads.detail(item)
-    assert paused.next is paused.items[1]
+    assert paused.next_of("get") is paused.items[1]
     assert paused.add("a", "Model A", 0).items[0].status is Status.WAITING
 
 
 def test_a_failed_one_says_why_and_can_be_tried_again() -> None:
     failed = TWO.start("a").fail("a", "The line dropped.")
     assert downloads.detail(failed.items[0]) == "The line dropped."
-    assert failed.add("a", "Model A", 0).next == failed.add("a", "Model A", 0).items[0]
+    again = failed.add("a", "Model A", 0)
+    assert again.next_of("get") is again.items[0]
 
 
 def test_checking_is_said() -> None:
@@ -65,13 +71,13 @@ def test_malformed_progress_keeps_what_was_known() -> None:
 
 def test_a_restart_offers_what_was_not_finished() -> None:
     queue = TWO.start("a").progress("a", EVENT)
-    back = downloads.from_json(downloads.to_json(queue))
+    back = downloads.from_rows(downloads.to_rows(queue.add("/file", "file", 0, kind="copy")))
     assert [(i.name, i.status, i.done) for i in back.items] == [
         ("a", Status.PAUSED, GIB),
         ("b", Status.PAUSED, 0),
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{", "3", "null", "[1, null, {}]", '"words"'])
-def test_a_damaged_list_is_an_empty_one(text: str) -> None:
-    assert downloads.from_json(text) == Queue()
+@pytest.mark.parametrize("rows", [None, 3, "words", {}, [1, None, {}], [{"name": 3}]])
+def test_a_damaged_list_is_an_empty_one(rows: object) -> None:
+    assert downloads.from_rows(rows) == Queue()

@@ -80,5 +80,6 @@ def test_the_sentence_of_a_refused_load() -> None:
 def test_loaded_and_broken() -> None:
     assert loaded_line(int(3.9 * GIB), 8192, 262144).headline == "Loaded · 3.9 GiB"
     assert loaded_line(0, 0, 0).headline == "Loaded"
+    assert loaded_line(0, 0, 0).detail == "ready to chat"
     assert loaded_line(1, 8192, 16384).detail == "8\u202f192 of 16\u202f384 tokens of context"
     assert broken_line("The file ends early.").detail == "The file ends early."

@@ -8,7 +8,7 @@ import pytest
 
 from app.memory.model import MemoryState
 from app.memory.units import GIB, MIB
-from app.models.fit import Level
+from app.models.fit import Level, Need
 from app.models.model import (
     ModelsState,
     detail_rows,
@@ -22,7 +22,12 @@ from app.models.model import (
     state_from,
 )
 
-NEED = {"weights": 90 * MIB, "kv_cache": 45 * MIB, "activations": 8 * MIB, "total": 143 * MIB}
+NEED = {
+    "need_bytes": 143 * MIB,
+    "weight_bytes": 90 * MIB,
+    "kv_bytes_per_token": 45 * MIB // 2048,
+    "activation_bytes": 8 * MIB,
+}
 SMALL: dict[str, Any] = {
     "name": "smollm2-135m-instruct",
     "path": "/models/smollm2.gguf",
@@ -33,11 +38,18 @@ SMALL: dict[str, Any] = {
     "context": 2048,
     "licence": "Apache-2.0",
     "parameters": 134_515_008,
-    "need": NEED,
+    **NEED,
     "loaded": True,
     "problem": None,
 }
-BIG = {**SMALL, "name": "big-8b", "bytes": 5 * GIB, "loaded": False, "need": 6 * GIB}
+BIG: dict[str, Any] = {
+    **SMALL,
+    "name": "big-8b",
+    "bytes": 5 * GIB,
+    "loaded": False,
+    "need_bytes": 6 * GIB,
+    "kv_bytes_per_token": 0,
+}
 ENTRY = {"name": "smollm2-135m-instruct", "title": "SmolLM2 135M Instruct", "bytes": 98362432}
 OTHER = {**ENTRY, "name": "other", "title": "Other 1B", "bytes": GIB, "source": "a/b"}
 STATE = {
@@ -85,10 +97,13 @@ def test_malformed_lists_never_raise(fields: dict[str, object]) -> None:
     assert all(card.nbytes == 0 for card in state_from(fields).models)
 
 
-def test_need_may_be_parts_or_a_total() -> None:
+def test_need_is_split_where_the_parts_are_told() -> None:
     small, big = state().models
-    assert small.need is not None and small.need.total == 143 * MIB
-    assert big.need is not None and big.need.total == 6 * GIB
+    assert small.need == Need(90 * MIB, 45 * MIB, 8 * MIB, 2048)
+    assert big.need == Need(6 * GIB, 0, 0, 2048)
+    entry = {**ENTRY, "need_bytes": 200 * MIB, "kv_bytes_per_token": 23040, "context": 2048}
+    need = state(catalogue=[entry]).catalogue[0].need
+    assert need is not None and need.total == 200 * MIB and need.context == 2048
 
 
 def test_fit_of_each_kind_of_card() -> None:
