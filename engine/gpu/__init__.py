@@ -1,4 +1,4 @@
-"""The ground floor, and the only place that imports ``wgpu``: devices, memory, shaders, commands."""
+"""The ground floor, the only place that imports ``wgpu``: devices, memory, shaders, commands."""
 
 from engine.gpu.capabilities import Capabilities
 from engine.gpu.commands import Command, CommandList

@@ -82,7 +82,9 @@ def _set_up_instance(backend: str, module: Any) -> None:
         if backend == "dawn":
             extras.set_instance_extras(enable_toggles=_DAWN_INSTANCE_TOGGLES)
         else:
-            extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"], flags=["DiscardHalLabels"])
+            extras.set_instance_extras(
+                backends=["Vulkan", "Metal", "DX12"], flags=["DiscardHalLabels"]
+            )
     del module
 
 

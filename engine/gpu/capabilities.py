@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 #: Techniques that can be switched off by name, to test the slower way or to measure one's worth.
-SWITCHES = frozenset({"f16", "subgroups", "matrix", "dp4a", "fusion", "planner", "tuning", "limits"})
+SWITCHES = frozenset(
+    {"f16", "subgroups", "matrix", "dp4a", "fusion", "planner", "tuning", "limits"}
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,8 @@ class Capabilities:
         """The same device with techniques switched off by name (see :data:`SWITCHES`)."""
         unknown = without - SWITCHES
         if unknown:
-            raise ValueError(
-                f"cannot switch off {', '.join(sorted(unknown))}: choose from {', '.join(sorted(SWITCHES))}"
-            )
+            names, known = ", ".join(sorted(unknown)), ", ".join(sorted(SWITCHES))
+            raise ValueError(f"cannot switch off {names}: choose from {known}")
         caps = replace(self, without=self.without | without)
         if "f16" in without:
             caps = replace(caps, f16=False, matrix=())

@@ -42,10 +42,10 @@ class Copy:
 
 @dataclass(frozen=True)
 class CommandList:
-    """Commands to run in order, any number of times."""
+    """Commands to run in order, any number of times; ``handles`` caches what a replay passes on."""
 
     commands: tuple[Command, ...]
-    _native: list[Any] = field(default_factory=list[Any], compare=False, repr=False)
+    handles: list[Any] = field(default_factory=list[Any], compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.commands)
@@ -119,8 +119,8 @@ def _encode_native(compute: Any, lists: Sequence[CommandList]) -> None:
 
 
 def _native_handles(commands: CommandList) -> list[Any]:
-    if not commands._native:
-        commands._native.extend(
+    if not commands.handles:
+        commands.handles.extend(
             (c.pipeline.raw._internal, c.group._internal, *c.grid) for c in commands.commands
         )
-    return commands._native
+    return commands.handles

@@ -32,17 +32,17 @@ class Buffer:
 
     def __init__(self, device: Device, raw: Any, nbytes: int, purpose: Purpose) -> None:
         self._device = device
+        self._alive = True
         self.raw = raw
         self.nbytes = nbytes
         self.purpose = purpose
 
     def destroy(self) -> None:
         """Give the memory back; a second call does nothing."""
-        if self.raw is None:
-            return
-        self.raw.destroy()
-        self.raw = None
-        self._device.ledger.remove(self.purpose, self.nbytes)
+        if self._alive:
+            self._alive = False
+            self.raw.destroy()
+            self._device.ledger.remove(self.purpose, self.nbytes)
 
 
 class Texture:
@@ -52,15 +52,15 @@ class Texture:
         self._device = device
         self.raw = raw
         self.nbytes = nbytes
+        self._alive = True
         self.view = raw.create_view(dimension="2d-array" if array else "2d")
 
     def destroy(self) -> None:
         """Give the memory back; a second call does nothing."""
-        if self.raw is None:
-            return
-        self.raw.destroy()
-        self.raw = None
-        self._device.ledger.remove(Purpose.ACTIVATIONS, self.nbytes)
+        if self._alive:
+            self._alive = False
+            self.raw.destroy()
+            self._device.ledger.remove(Purpose.ACTIVATIONS, self.nbytes)
 
 
 class Device:
@@ -96,7 +96,8 @@ class Device:
         """Raise :class:`DeviceLostError` if the driver has dropped the device."""
         if self._lost is not None:
             raise DeviceLostError(
-                f"The GPU stopped answering and was reset ({self._lost}). Your text is kept; try again."
+                f"The GPU stopped answering and was reset ({self._lost}). "
+                "Your text is kept; try again."
             )
 
     def create_buffer(
@@ -143,7 +144,10 @@ class Device:
             raw = self.raw.create_texture(
                 size=extent,
                 format="rgba16float" if f16 else "rgba32float",
-                usage=usage.TEXTURE_BINDING | usage.STORAGE_BINDING | usage.COPY_DST | usage.COPY_SRC,
+                usage=usage.TEXTURE_BINDING
+                | usage.STORAGE_BINDING
+                | usage.COPY_DST
+                | usage.COPY_SRC,
             )
         except Exception as error:
             raise self._allocation_error(error, extent[0] * extent[1] * extent[2] * 16) from error

@@ -67,7 +67,7 @@ def _limits(raw: Any) -> Limits:
 
 
 def _probe_subgroups(api: Any, raw: Any, backend: str) -> tuple[int, int]:
-    """Smallest and largest subgroup size that a kernel of 256 invocations sees; (0, 0) if broken."""
+    """Smallest and largest subgroup size that 256 invocations see; (0, 0) if broken."""
     prelude = "enable subgroups;\n" if backend == "dawn" else ""
     usage = api.BufferUsage
     try:

@@ -24,7 +24,7 @@ from engine.gpu.capabilities import Capabilities
 from engine.gpu.errors import ShaderError
 
 if TYPE_CHECKING:
-    from engine.gpu.device import Buffer, Device, Texture
+    from engine.gpu.device import Buffer, Device
 
 
 class BindingKind(enum.Enum):
@@ -53,9 +53,6 @@ class BufferRange:
     buffer: Buffer
     offset: int = 0
     nbytes: int | None = None
-
-
-Resource = "BufferRange | Texture"
 
 
 @dataclass(frozen=True)

@@ -124,9 +124,8 @@ def _declare_weight(
     if desc.scale_words:
         planes.append(("scales", "array<u32>"))
     for plane, wgsl_type in planes:
-        lines.append(
-            f"@group(0) @binding({len(slots)}) var<storage, read> {bind.name}_{plane}: {wgsl_type};\n"
-        )
+        at = f"@group(0) @binding({len(slots)})"
+        lines.append(f"{at} var<storage, read> {bind.name}_{plane}: {wgsl_type};\n")
         slots.append(BindingSlot(BindingKind.READ))
         plan.append((bind, plane))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from engine.gpu.capabilities import Capabilities
 from engine.gpu.commands import CommandList
 from engine.gpu.device import Buffer, Device
+from engine.gpu.errors import GpuError
 from engine.gpu.ledger import Purpose
 from engine.gpu.shaders import BufferRange
 from engine.graph.fuse import REWRITES, fuse
@@ -54,7 +55,7 @@ class Arena:
         try:
             for size in self.sizes:
                 self._buffers.append(device.create_buffer(size, Purpose.ACTIVATIONS))
-        except Exception:
+        except GpuError:
             self.destroy()
             raise
 

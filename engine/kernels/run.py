@@ -1,4 +1,4 @@
-"""From dispatches to commands: resources looked up, shaders compiled, groups bound; run once or often."""
+"""From dispatches to commands: look up resources, compile, bind; run once or often."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class WeightPart:
 class Store:
     """Where every value of a graph lives on the GPU."""
 
-    tensors: dict[Value, BufferRange | Texture] = field(default_factory=dict)
-    weights: dict[Value, tuple[WeightPart, ...]] = field(default_factory=dict)
+    tensors: dict[Value, BufferRange | Texture] = field(
+        default_factory=dict[Value, BufferRange | Texture]
+    )
+    weights: dict[Value, tuple[WeightPart, ...]] = field(
+        default_factory=dict[Value, tuple[WeightPart, ...]]
+    )
 
     def resource(self, value: Value, plane: str, part: int) -> BufferRange | Texture:
         """What to bind for a value (for a weight: which plane of which part)."""

@@ -4,7 +4,7 @@ A kernel says ``x_at(token, slice)`` or ``x_read(b, y, x, s)`` and never compute
 same kernel runs over buffers, 2D textures and texture arrays, row-major or sliced. Static shapes
 become constants. For a binding called ``x`` these functions exist (only those used are emitted):
 
-- ``x_read(b, y, x, s) -> vec4<f32>`` / ``x_write(b, y, x, s, v: vec4<f32>)``
+- ``x_read(b, y, x, s) -> vec4<f32>``, ``x_write(b, y, x, s, v: vec4<f32>)``
 - ``x_at(x, s) -> vec4<f32>`` / ``x_put(x, s, v)``: batch 0, row 0, as for a matrix ``[x, channels]``
 - ``x_scalar(x, c) -> f32``: one channel of a matrix
 - ``x_at_h(x, s) -> vec4<f16>``: without the widening, for f16 tensors
@@ -16,7 +16,6 @@ import re
 
 from engine.gpu.shaders import BindingKind, BindingSlot
 from engine.tensor.descriptor import DType, Layout, Storage, TensorDesc
-
 
 
 def binding_slot(desc: TensorDesc, writes: bool) -> BindingSlot:

@@ -46,7 +46,7 @@ class Storage(enum.Enum):
 
 @dataclass(frozen=True)
 class Shape:
-    """Logical axes of a tensor: batch, height, width, channels (a matrix is ``Shape(w=rows, c=cols)``)."""
+    """Logical axes: batch, height, width, channels. A matrix is ``Shape(w=rows, c=cols)``."""
 
     b: int = 1
     h: int = 1

@@ -73,7 +73,9 @@ class Header:
         value = self.find(key)
         if value is None:
             value = default
-        if isinstance(value, (list, tuple)) and len(set(value)) == 1:  # one entry a layer, all equal
+        if (
+            isinstance(value, (list, tuple)) and len(set(value)) == 1
+        ):  # one entry a layer, all equal
             value = value[0]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise UnsupportedModelError(

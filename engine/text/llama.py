@@ -1,6 +1,7 @@
 """The llama family: SmolLM2, Llama 2 and 3.x, Mistral, TinyLlama.
 
-Each layer: x += W_o attention(rope(W_qkv norm(x))); x += W_down (silu(W_gate norm(x)) * W_up norm(x)).
+Each layer: x += W_o attention(rope(W_qkv norm(x)));
+x += W_down (silu(W_gate norm(x)) * W_up norm(x)).
 Weights keep GGUF's tensor names; projections that read the same input are stacked into one matrix
 where their kinds agree, so that decode needs one dispatch for them.
 """

@@ -63,7 +63,7 @@ def load(
         FormatError: the file is broken.
         UnsupportedModelError: the file is sound but not one that we run.
         OutOfMemoryError: it does not fit; everything allocated so far has been given back.
-        LoadCancelled: ``cancelled()`` became true.
+        LoadCancelledError: ``cancelled()`` became true.
     """
     progress("reading", 0, 1)
     with open_gguf(path) as file:
@@ -159,7 +159,9 @@ def _values(
         factor=config.rope_scaling.factor,
         original_context=config.rope_scaling.original_context,
         attention_factor=config.rope_scaling.attention_factor,
-        factors=file.dequantise("rope_freqs.weight") if "rope_freqs.weight" in file.tensors else None,
+        factors=file.dequantise("rope_freqs.weight")
+        if "rope_freqs.weight" in file.tensors
+        else None,
     )
     # Without f16 the cache is f32: slower and twice as large, but then nothing is rounded.
     cache = cache_desc(config, context, DType.F16 if device.caps.f16 else DType.F32)

@@ -65,7 +65,12 @@ def cache_desc(config: TransformerConfig, context: int, dtype: DType) -> TensorD
 
 
 def linear(
-    graph: Graph, model: ModelValues, x: Value, name: str, desc: TensorDesc, out: Value | None = None
+    graph: Graph,
+    model: ModelValues,
+    x: Value,
+    name: str,
+    desc: TensorDesc,
+    out: Value | None = None,
 ) -> Value:
     """``x`` times a named matrix, plus the bias of the same name where the model has one."""
     inputs = [x, graph.use(model.weights[name])]
@@ -93,7 +98,11 @@ def stacked(
         return linear(graph, model, x, whole.name, desc)
     parts = [
         linear(
-            graph, model, x, prefix + name, matrix(rows, model.weights[prefix + name].weight.rows, dtype)
+            graph,
+            model,
+            x,
+            prefix + name,
+            matrix(rows, model.weights[prefix + name].weight.rows, dtype),
         )
         for name in names
     ]

@@ -121,7 +121,11 @@ class Runner:
         model = self.model
         self.store.tensors[logits] = BufferRange(self._logits, 0, self._logits.nbytes)
         inputs = [logits, model.history, model.params, model.state, model.stops]
-        graph.add("sample", [graph.find(v.name) if v is logits else graph.use(v) for v in inputs], outputs=[])
+        graph.add(
+            "sample",
+            [graph.find(v.name) if v is logits else graph.use(v) for v in inputs],
+            outputs=[],
+        )
 
     def program(self, name: str) -> Program:
         """A compiled program, made on first use."""

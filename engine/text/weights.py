@@ -29,13 +29,13 @@ Progress = Callable[[str, int, int], None]
 Cancelled = Callable[[], bool]
 
 
-class LoadCancelled(Exception):
+class LoadCancelledError(Exception):
     """The person asked to stop loading; everything allocated so far has been given back."""
 
 
 @dataclass(frozen=True)
 class WeightPlan:
-    """One matrix on the GPU and the tensors of the file that are stacked into it, first rows first."""
+    """One matrix on the GPU and the file's tensors stacked into it, first rows first."""
 
     value: Value
     sources: tuple[TensorInfo, ...]
@@ -150,7 +150,7 @@ def upload_weights(
 
     Raises:
         OutOfMemoryError: a buffer did not fit.
-        LoadCancelled: ``cancelled()`` became true.
+        LoadCancelledError: ``cancelled()`` became true.
     """
     for plan in plans:
         store[plan.value] = allocate_weight(device, plan.value.weight)
@@ -167,7 +167,7 @@ def upload_weights(
                     done += _upload_next(device, waiting)
                     progress("uploading", done, total)
                 if cancelled():
-                    raise LoadCancelled
+                    raise LoadCancelledError
             while waiting:
                 done += _upload_next(device, waiting)
                 progress("uploading", done, total)
