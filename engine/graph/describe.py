@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.graph.expression import Expression, expression_text
 from engine.graph.graph import Graph, Node, Role, Value
-from engine.graph.ops import mutated, shape_text
+from engine.graph.ops import OPS, mutated, shape_text
 from engine.graph.plan import Plan
 from engine.tensor.weights import WeightDesc
 
@@ -23,13 +23,19 @@ def describe(graph: Graph, plan: Plan | None = None) -> str:
 
 
 def node_text(node: Node, plan: Plan | None = None) -> str:
-    """``y [1, 576] f32 = linear(x=a, weight=w [576, 1536] q4_0) residual`` and the like."""
+    """``y [1, 576] f32 = linear(x=a, weight=w [576, 1536] q4_0) gated=silu`` and the like.
+
+    ``&`` marks what the node changes in place, ``@2+256`` is object 2 of the plan at byte 256.
+    Attributes at their default are left out.
+    """
     changed = mutated(node)
     inputs = ", ".join(
         f"{part}={'&' if value in changed else ''}{value.name}{_packed_text(value)}"
         for part, value in node.named.items()
     )
-    call = f"{node.op}({inputs}){_attrs_text(node.attrs)}"
+    defaults = OPS[node.op].defaults
+    told = {name: value for name, value in node.attrs.items() if value != defaults.get(name)}
+    call = f"{node.op}({inputs}){_attrs_text(told)}"
     outputs = ", ".join(_output_text(value, plan) for value in node.outputs)
     return f"{outputs} = {call}" if outputs else call
 
@@ -56,7 +62,7 @@ def _attrs_text(attrs: Mapping[str, Any]) -> str:
         if isinstance(value, float)
         else f" {name}={value}"
         for name, value in attrs.items()
-        if name != "inputs" and value is not None
+        if name != "inputs"
     ]
     return "".join(texts)
 

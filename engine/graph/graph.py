@@ -165,7 +165,8 @@ class Graph:
         for node in kept:
             descs = tuple(value.tensor for value in node.outputs)
             full, _ = resolve(node.op, node.inputs, node.attrs, descs)
-            graph._append(Node(node.op, node.inputs, node.outputs, full))
+            same = full == node.attrs
+            graph._append(node if same else Node(node.op, node.inputs, node.outputs, full))
         return graph
 
 

@@ -298,7 +298,7 @@ OPS: dict[str, OpSpec] = {
         _sample,
         ("logits", "history", "params", "state"),
         optional=("stops", "ring"),
-        mutates=("history", "state"),
+        mutates=("history", "state", "ring"),
         open_attrs=True,
     ),
 }

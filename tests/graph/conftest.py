@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -154,3 +155,58 @@ def gate(x: np.ndarray, act: str) -> np.ndarray:
     """Activation of the first half of the channels times the second half."""
     left, right = np.split(x, 2, axis=-1)
     return ARITHMETIC_MEANING[act](left, None) * right
+
+
+def build_random(seed: int, rows: int = 1, length: int = 24) -> Graph:
+    """A random graph of the ops that fuse, with branches, shared readers and dead ends."""
+    rng = random.Random(seed)
+    g = Graph(f"random {seed}")
+    pool = [g.value(f"in{i}", matrix(rows, 8), Role.INPUT) for i in range(2)]
+    for index in range(length):
+        x = pool[-1] if rng.random() < 0.7 else rng.choice(pool)
+        kind = rng.choice(["linear", "linear", "norm", "gated", "add", "add", "mul", "unary"])
+        if kind == "linear":
+            y = g.add("linear", [x, packed(g, f"w{index}", 8, 8)])
+        elif kind == "gated":
+            up = g.add("linear", [x, packed(g, f"w{index}", 16, 8)])
+            y = g.add("gated", [up], act=rng.choice(["silu", "gelu_tanh"]))
+        elif kind == "norm":
+            y = g.add("rms_norm", [x, gain(g, f"n{index}", 8)], eps=1e-5)
+        elif kind == "unary":
+            op, attrs = rng.choice(
+                [("silu", {}), ("scale", {"factor": 0.5}), ("softcap", {"cap": 3.0})]
+            )
+            y = g.add(op, [x], **attrs)
+        else:
+            y = g.add(kind, [x, rng.choice(pool)])
+        pool.append(y)
+    for index, value in enumerate(rng.sample(pool[2:], 2)):
+        out = g.value(f"out{index}", matrix(rows, 8), Role.OUTPUT)
+        g.add("scale", [value], outputs=[out], factor=2.0)
+    g.check()
+    return g
+
+
+@pytest.fixture
+def random_graph() -> Callable[..., Graph]:
+    """``random_graph(seed, rows=1, length=24)`` builds a random graph of fusible ops."""
+    return build_random
+
+
+@pytest.fixture
+def numbers() -> Callable[[Graph], dict[str, np.ndarray]]:
+    """``numbers(graph)`` gives every input and weight of a graph seeded random numbers."""
+
+    def make(graph: Graph) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(7)
+        outside = [v for v in graph.values() if not v.role.writable]
+        return {v.name: rng.standard_normal(dense_shape(v)) * 0.5 for v in outside}
+
+    return make
+
+
+def dense_shape(value: Value) -> tuple[int, ...]:
+    """The numpy shape of a value: [rows, cols] of a packed weight or [tokens, channels]."""
+    if isinstance(value.desc, WeightDesc):
+        return (value.desc.rows, value.desc.cols)
+    return (value.desc.shape.w, value.desc.shape.c)

@@ -61,7 +61,7 @@ def test_attributes_cannot_change():
 
 
 def test_graphs_share_weights_with_use():
-    graph, (a, _) = graph_with("a", "b")
+    _, (a, _) = graph_with("a", "b")
     other = Graph("other")
     assert other.use(a) is a
     assert other.use(a) is a

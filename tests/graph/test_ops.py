@@ -188,3 +188,9 @@ def test_every_elementwise_op_has_an_expression_and_others_have_none():
 def test_what_an_op_changes_is_among_its_inputs():
     for op, spec in OPS.items():
         assert set(spec.mutates) <= {*spec.required, *spec.optional}, op
+
+
+def test_concat_joins_channels():
+    assert apply("concat", "x x64 x33").tensor.shape == Shape(w=3, c=32 + 64 + 33)
+    with pytest.raises(GraphError, match=r"concat\(in0=x, in1=x1\): its inputs must have the same"):
+        apply("concat", "x x1")
