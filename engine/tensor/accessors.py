@@ -5,7 +5,7 @@ same kernel runs over buffers, 2D textures and texture arrays, row-major or slic
 become constants. For a binding called ``x`` these functions exist (only those used are emitted):
 
 - ``x_read(b, y, x, s) -> vec4<f32>``, ``x_write(b, y, x, s, v: vec4<f32>)``
-- ``x_at(x, s) -> vec4<f32>`` / ``x_put(x, s, v)``: batch 0, row 0, as for a matrix ``[x, channels]``
+- ``x_at(x, s) -> vec4<f32>``, ``x_put(x, s, v)``: batch 0, row 0, as for a matrix
 - ``x_scalar(x, c) -> f32``: one channel of a matrix
 - ``x_at_h(x, s) -> vec4<f16>``: without the widening, for f16 tensors
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from engine.text.errors import UnsupportedModelError
 
@@ -73,10 +73,9 @@ class Header:
         value = self.find(key)
         if value is None:
             value = default
-        if (
-            isinstance(value, (list, tuple)) and len(set(value)) == 1
-        ):  # one entry a layer, all equal
-            value = value[0]
+        if isinstance(value, list):  # one entry a layer: only a uniform list is one number
+            entries = cast("list[Any]", value)
+            value = entries[0] if len(set(entries)) == 1 else None
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise UnsupportedModelError(
                 f"The model file says {self.architecture}.{key} = {value!r}, "
