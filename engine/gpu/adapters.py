@@ -152,7 +152,8 @@ def request_device(adapter: Adapter, small_limits: bool) -> Any:
     offered = set(adapter.raw.features)
     wanted = _DAWN_FEATURES if adapter.backend == "dawn" else _NATIVE_FEATURES
     features = [feature for feature in wanted if feature in offered]
-    limits = {} if small_limits else _limits(adapter)
+    # wgpu-native gives the adapter's limits where none are asked for, so the small ones are named.
+    limits = dict(_PORTABLE_LIMITS) if small_limits else _limits(adapter)
     try:
         if adapter.backend == "dawn":
             extras = importlib.import_module("wgpudawn.backends.dawn.extras")
@@ -181,6 +182,22 @@ _WANTED_LIMITS = (
     "max-texture-array-layers",
     "min-storage-buffer-offset-alignment",
 )
+
+#: What every WebGPU device has.
+_PORTABLE_LIMITS = {
+    "max-buffer-size": 256 << 20,
+    "max-storage-buffer-binding-size": 128 << 20,
+    "max-storage-buffers-per-shader-stage": 8,
+    "max-storage-textures-per-shader-stage": 4,
+    "max-compute-workgroup-storage-size": 16 << 10,
+    "max-compute-invocations-per-workgroup": 256,
+    "max-compute-workgroup-size-x": 256,
+    "max-compute-workgroup-size-y": 256,
+    "max-compute-workgroups-per-dimension": 65535,
+    "max-texture-dimension-2d": 8192,
+    "max-texture-array-layers": 256,
+    "min-storage-buffer-offset-alignment": 256,
+}
 
 
 def _limits(adapter: Adapter) -> dict[str, int]:

@@ -73,7 +73,14 @@ def pack_state(
 ) -> np.ndarray:
     """The state buffer's contents, uint32 ``[16]``; the seed is taken modulo 2**32."""
     words = np.zeros(WORDS, np.uint32)
-    words[[POSITION, COUNT, TOKEN, COUNTER, STOP, RING]] = position, count, token, counter, stop, ring
+    words[[POSITION, COUNT, TOKEN, COUNTER, STOP, RING]] = (
+        position,
+        count,
+        token,
+        counter,
+        stop,
+        ring,
+    )
     words[SEED] = seed & 0xFFFFFFFF
     return words
 
