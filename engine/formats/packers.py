@@ -130,28 +130,17 @@ def _pack_q6_k(blocks: Blocks, codes: Words, scales: Words) -> None:
 # Which groups the low and the high nibbles of each 32 bytes belong to.
 _PAIRS_Q4_K = ((0, 1), (2, 3), (4, 5), (6, 7))
 _PAIRS_Q6_K = ((0, 2), (1, 3), (4, 6), (5, 7))
-_LOW = np.uint64(0x0F0F0F0F0F0F0F0F)  # low nibbles
-_NIBBLE = np.uint64(4)
-
-
 def _pack_nibbles(qs: NDArray[np.void], codes: Words, pairs: tuple[tuple[int, int], ...]) -> None:
     """Reorder nibbles: ``qs`` [n, 8] of 16 bytes, where 32 bytes hold one group in their low and
     another in their high nibbles, into 16 bytes a group."""
     out = codes.view(_V16).reshape(-1, 8)
-    first, second, merged, low = np.empty((4, len(qs), 2), np.uint64)
-    for piece, (low_group, high_group) in enumerate(pairs):
-        first.view(_V16)[:, 0] = qs[:, 2 * piece]
-        second.view(_V16)[:, 0] = qs[:, 2 * piece + 1]
-        np.bitwise_and(second, _LOW, out=merged)
-        merged <<= _NIBBLE
-        np.bitwise_and(first, _LOW, out=low)
-        merged |= low
-        out[:, low_group] = merged.view(_V16)[:, 0]
-        first >>= _NIBBLE
-        first &= _LOW
-        second &= ~_LOW
-        first |= second
-        out[:, high_group] = first.view(_V16)[:, 0]
+    halves = np.empty((2, 4, len(qs), 4), np.uint32)
+    for half in (0, 1):
+        halves[half].view(_V16)[..., 0] = qs[:, half::2].T
+    _exchange(halves[0], halves[1], 4, 0x0F0F0F0F)
+    for piece, groups in enumerate(pairs):
+        for group, words in zip(groups, halves[:, piece], strict=True):
+            out[:, group] = words.view(_V16)[:, 0]
 
 
 def _pack_k_scales(flat: Blocks, out: Words) -> None:
