@@ -137,10 +137,19 @@ class Runner:
 
     def set_state(self, position: int, count: int) -> None:
         """Say where the next chunk starts and how many of its rows are valid."""
-        words = np.array([position, count], np.uint32)
-        state = self.store.tensors[self.model.state]
-        assert isinstance(state, BufferRange)
-        self.device.upload(state.buffer, words, 4 * run_state.POSITION)
+        self._write(self.model.state, np.array([position, count], np.uint32), run_state.POSITION)
+
+    def begin(self, seed: int, params: np.ndarray, history: np.ndarray, stops: np.ndarray) -> None:
+        """Start a generation: sampler settings, seed, token history, stop tokens."""
+        self._write(self.model.params, params)
+        self._write(self.model.history, history)
+        self._write(self.model.stops, stops)
+        self._write(self.model.state, run_state.pack_state(position=self.position, seed=seed))
+
+    def _write(self, value: Value, words: np.ndarray, offset: int = 0) -> None:
+        target = self.store.tensors[value]
+        assert isinstance(target, BufferRange)
+        self.device.upload(target.buffer, words, target.offset + 4 * offset)
 
     def prefill(
         self,
@@ -173,9 +182,7 @@ class Runner:
     def _submit_chunk(self, piece: np.ndarray, size: int, last: bool) -> None:
         self.set_state(self.position, len(piece))
         if len(piece) == 1 and last:
-            state = self.store.tensors[self.model.state]
-            assert isinstance(state, BufferRange)
-            self.device.upload(state.buffer, piece, 4 * run_state.TOKEN)
+            self._write(self.model.state, piece, run_state.TOKEN)
             self._submit(["decode"])
             return
         self.device.upload(self._tokens, piece)
