@@ -8,6 +8,7 @@ assignment are tried, then pairs of lanes exchange connected values while that s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -54,19 +55,29 @@ def plan_lanes(
     sizes = aligned(values, alignment)
     apart = _apart(values, conflicts)
     problem = _Problem(sizes, by_size(values, sizes), neighbours(values), apart)
-    orders = (problem.largest, by_breadth(values, sizes), sorted(problem.largest))
-    best: tuple[int, list[int]] | None = None
-    for count in range(1, lanes + 1):
-        for order in orders:
-            for saturated in (False, True):
-                found = _assign(problem, order, count, saturated)
-                if found is not None and (best is None or _total(problem, found) < best[0]):
-                    best = (_total(problem, found), found)
-    if best is None:
-        raise PlanError(f"{len(values)} values with these conflicts do not fit in {lanes} lanes.")
     bound = offset_bound(values, sizes)
-    lane_of = _improve(problem, best[1], lanes, bound)
-    return _plan(values, problem, lane_of, bound)
+    orders = (problem.largest, by_breadth(values, sizes), range(len(values)))
+    lane_of = _coloured(problem, orders, lanes, bound)
+    if lane_of is None:
+        raise PlanError(f"{len(values)} values with these conflicts do not fit in {lanes} lanes.")
+    return _plan(values, problem, _improve(problem, lane_of, lanes, bound), bound)
+
+
+def _coloured(
+    problem: _Problem, orders: Sequence[Sequence[int]], lanes: int, bound: int
+) -> list[int] | None:
+    """The best assignment of several orders and numbers of lanes; None when all are dead ends."""
+    best: tuple[int, list[int]] | None = None
+    for count, order, saturated in itertools.product(range(1, lanes + 1), orders, (False, True)):
+        lane_of = _assign(problem, order, count, saturated)
+        if lane_of is None:
+            continue
+        total = sum(problem.bytes_of(lane, lane_of) for lane in range(count))
+        if best is None or total < best[0]:
+            best = (total, lane_of)
+        if total == bound:
+            break
+    return best[1] if best is not None else None
 
 
 def _apart(
@@ -81,10 +92,6 @@ def _apart(
             apart[index[a]].add(index[b])
             apart[index[b]].add(index[a])
     return apart
-
-
-def _total(problem: _Problem, lane_of: Sequence[int]) -> int:
-    return sum(problem.bytes_of(lane, lane_of) for lane in set(lane_of))
 
 
 def _assign(

@@ -145,3 +145,37 @@ def test_a_plan_that_reads_and_writes_one_lane_is_found():
     plan = Plan("p", (16,), {"a": Place(0, 0), "b": Place(0, 8)}, 0, 0)
     with pytest.raises(PlanError, match="reads a and writes b in one memory object"):
         check_plan(lives((8, 0, 1), (8, 1, 2)), plan, 8, [("a", "b")])
+
+
+def vae_decoder() -> tuple[list[Lifetime], list[tuple[int, int]]]:
+    """Stable Diffusion's image decoder to 512x512 in f16: residual blocks, then upsampling."""
+    reads: list[tuple[int, ...]] = []
+    sizes: list[int] = []
+
+    def op(side: int, channels: int, *inputs: int) -> int:
+        reads.append(inputs)
+        sizes.append(2 * side * side * channels)
+        return len(sizes) - 1
+
+    side, channels, x = 64, 512, op(64, 512)
+    for width in (512, 512, 256, 128):
+        for _ in range(3):
+            h = op(side, channels, x)  # norm, convolution, norm, convolution, shortcut, sum
+            for _ in range(3):
+                h = op(side, width, h)
+            shortcut = x if width == channels else op(side, width, x)
+            x, channels = op(side, width, h, shortcut), width
+        if width != 128:
+            side *= 2
+            x = op(side, channels, op(side, channels, x))
+    last = {value: at for at, inputs in enumerate(reads) for value in inputs}
+    values = [Lifetime(at, size, at, last.get(at, at)) for at, size in enumerate(sizes)]
+    return values, [(read, at) for at, inputs in enumerate(reads) for read in inputs]
+
+
+def test_an_image_decoder_needs_no_more_than_its_bound():
+    values, apart = vae_decoder()
+    plan = plan_lanes(values, apart, 4)
+    check_plan(values, plan, 256, apart)
+    assert plan.total == plan.lower_bound == 320 * 2**20
+    assert plan.unplanned > 7 * plan.total
