@@ -139,7 +139,7 @@ def open_gguf(path: str | Path) -> GgufFile:
     path = Path(path)
     mapped = _map(path)
     try:
-        header = parse_header(mapped, path.name)  # type: ignore[arg-type]
+        header = parse_header(mapped, path.name)
         _refuse_part(header.metadata, path.name)
         tensors = _place_tensors(header, len(mapped), path.name)
         return GgufFile(path, mapped, header, tensors)
@@ -281,6 +281,8 @@ def _check_extent(
 ) -> None:
     """No overlaps, and no end past the end of the file."""
     packed_end = start + sum(_align(tensor.nbytes, alignment) for tensor in tensors)
+    if not tensors:
+        return
     previous_end, previous = start, ""
     for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
         end = tensor.offset + tensor.nbytes

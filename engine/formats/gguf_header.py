@@ -6,6 +6,7 @@ cannot make the parser allocate more than a small multiple of the file itself.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -45,6 +46,7 @@ BOOL = 7
 _u32 = struct.Struct("<I").unpack_from
 _u64 = struct.Struct("<Q").unpack_from
 
+Data: TypeAlias = bytes | mmap.mmap
 Value: TypeAlias = int | float | bool | str | list[int] | list[float] | list[bool] | list[str]
 
 
@@ -69,9 +71,9 @@ class Header:
 
 
 class _Cursor:
-    """A place in the file. ``data`` is an mmap or bytes: slices of it are bytes."""
+    """A place in the file. Slices of ``data`` are bytes."""
 
-    def __init__(self, data: bytes, label: str) -> None:
+    def __init__(self, data: Data, label: str) -> None:
         self.data = data
         self.size = len(data)
         self.label = label
@@ -119,8 +121,8 @@ class _Cursor:
         return name
 
 
-def parse_header(data: bytes, label: str) -> Header:
-    """Parse ``data`` (an mmap or bytes of the whole file, magic already checked).
+def parse_header(data: Data, label: str) -> Header:
+    """Parse ``data`` (the whole file, magic already checked).
 
     ``label`` names the file in messages. Raises a FormatError.
     """

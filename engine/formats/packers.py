@@ -130,6 +130,8 @@ def _pack_q6_k(blocks: Blocks, codes: Words, scales: Words) -> None:
 # Which groups the low and the high nibbles of each 32 bytes belong to.
 _PAIRS_Q4_K = ((0, 1), (2, 3), (4, 5), (6, 7))
 _PAIRS_Q6_K = ((0, 2), (1, 3), (4, 6), (5, 7))
+
+
 def _pack_nibbles(qs: NDArray[np.void], codes: Words, pairs: tuple[tuple[int, int], ...]) -> None:
     """Reorder nibbles: ``qs`` [n, 8] of 16 bytes, where 32 bytes hold one group in their low and
     another in their high nibbles, into 16 bytes a group."""
