@@ -75,8 +75,8 @@ class Engine(Protocol):
         """Go on with a text, without a chat template. Returns as :meth:`chat`."""
         ...
 
-    def memory(self) -> MemoryFigures:
-        """What is held now. Safe to call on any thread, takes well under a millisecond."""
+    def memory(self) -> Fields:
+        """The fields of protocol.MemoryFigures. Safe to call on any thread, takes well under a millisecond."""
         ...
 
     def doctor(self) -> Fields:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -32,6 +32,7 @@ from engine.worker.protocol import (
 COMMAND_VARIABLE: Final = "DRIFTWOOD_WORKER_COMMAND"  # another worker, for tests
 _KEPT_LINES: Final = 200  # of the worker's stderr, to explain a crash
 _CHUNK: Final = 65536
+_PATIENCE: Final = 0.5  # seconds
 
 
 class WorkerError(Exception):
@@ -118,9 +119,16 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, command: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
     ) -> None:
-        """Start the worker. Raises WorkerError if the program cannot be started."""
+        """Start the worker. Raises WorkerError if the program cannot be started.
+
+        ``on_stderr`` gets each line of its stderr, on a thread of ours.
+        """
+        self._on_stderr = on_stderr
         self._protocol = Protocol()
         self._lock = threading.Lock()
         self._queues: dict[int, queue.SimpleQueue[Event]] = {}
@@ -177,7 +185,11 @@ class WorkerProcess:
         """The events of a sent request, up to and with its ``done`` or ``error``."""
         waiting = self._queues[request_id]
         while True:
-            event = waiting.get()
+            try:
+                # not for ever: on Windows a wait without an end is deaf to Ctrl-C
+                event = waiting.get(timeout=_PATIENCE)
+            except queue.Empty:
+                continue
             if event.final:
                 self._queues.pop(request_id, None)
             yield event
@@ -244,7 +256,10 @@ class WorkerProcess:
 
     def _read_stderr(self) -> None:
         for line in _stream(self._process.stderr):
-            self._stderr.append(line.decode("utf-8", "replace").rstrip())
+            text = line.decode("utf-8", "replace").rstrip()
+            self._stderr.append(text)
+            if self._on_stderr is not None:
+                self._on_stderr(text)
 
 
 def error_of(event: Event) -> WorkerError:

@@ -19,7 +19,6 @@ from engine.worker.failures import (
     code_of,
 )
 from engine.worker.job import Job
-from engine.worker.protocol import MemoryFigures
 
 if TYPE_CHECKING:
     from engine.text.sampling import Sampling
@@ -65,7 +64,7 @@ class EngineRoom:
             return loaded.context
         return context_for(model, wanted)
 
-    def memory(self) -> MemoryFigures:
+    def memory(self) -> Mapping[str, Any]:
         """What is held now. Any thread may ask."""
         engine = self._engine
         return engine.memory() if engine is not None else NO_MEMORY
@@ -250,7 +249,7 @@ def sampling_of(asked: Mapping[str, Any]) -> Sampling:
     return Sampling(**{**chosen, "stop": tuple(stops)})
 
 
-def _check_fit(model: InstalledModel, context: int, memory: MemoryFigures) -> None:
+def _check_fit(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> None:
     total, used = memory["device_total"], memory["device_used"]
     if total is None or used is None:
         return  # the platform does not tell; the allocation itself will

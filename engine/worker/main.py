@@ -71,7 +71,7 @@ def write_log() -> None:
         )
     except OSError as error:
         problem = error
-    handlers[0].setLevel(logging.WARNING)
+    handlers[0].setLevel(logging.INFO if os.environ.get("DRIFTWOOD_VERBOSE") else logging.WARNING)
     line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.INFO, format=line, handlers=handlers, force=True)
     if problem is not None:

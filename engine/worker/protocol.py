@@ -35,8 +35,9 @@ Requests, the events before the last one, and the fields of ``done``:
     ``stopped`` and the text so far, a watch in ``done``, anything else in ``error`` ``cancelled``
 ``count {model, messages, context?}``
     done ``{tokens, context_size}``
-``memory {}`` and ``memory_watch {interval_ms}``
-    done ``{memory}``; the watch sends ``memory {memory}`` until it is stopped
+``memory {open?}`` and ``memory_watch {interval_ms?}``
+    done ``{memory}``; the watch sends ``memory {memory}`` until it is stopped. Until the GPU is
+    opened the figures are 0 and null; ``open`` opens it first, a watch has it opened meanwhile
 ``models_list {}``
     done ``{models, catalogue, folder, free_bytes}``
 ``model_get {name}``
@@ -217,7 +218,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
     },
     "stop": {"target": _NEED_COUNT},
     "count": {"model": _NEED_TEXT, "messages": _NEED_LIST, "context": _COUNT},
-    "memory": {},
+    "memory": {"open": _FLAG},
     "memory_watch": {"interval_ms": _COUNT},
     "models_list": {},
     "model_get": {"name": _NEED_TEXT},

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import engine
 from engine.models.store import Store
 from engine.worker.backend import EngineSettings, OpenEngine
 from engine.worker.counting import TokenCounter
@@ -23,6 +22,7 @@ from engine.worker.failures import RequestError
 from engine.worker.job import Job, Send
 from engine.worker.model_room import Download, ModelRoom
 from engine.worker.protocol import VERSION, Request
+from engine.worker.version import engine_version
 
 log = logging.getLogger(__name__)
 Handler = Callable[[Job], None]
@@ -48,7 +48,6 @@ class Server:
         self._at_once: dict[str, Handler] = {
             "hello": self._hello,
             "stop": self._stop,
-            "memory": self._memory,
         }
         self._on_engine: dict[str, Handler] = {
             "doctor": self._engine.doctor,
@@ -87,7 +86,9 @@ class Server:
         if request.do == "quit":
             job.done()
             return False
-        if handler := self._at_once.get(request.do):
+        if request.do == "memory":
+            self._tell_memory(job)
+        elif handler := self._at_once.get(request.do):
             self._run(job, handler)
         elif handler := self._on_engine.get(request.do):
             self._engine_queue.put((job, handler))
@@ -123,8 +124,19 @@ class Server:
             target.stop()
         job.done()
 
+    def _tell_memory(self, job: Job) -> None:
+        """At once; on the engine's thread only where the GPU shall be opened for it."""
+        if job.request.fields.get("open"):
+            self._engine_queue.put((job, self._open_and_tell))
+        else:
+            self._run(job, self._memory)
+
     def _memory(self, job: Job) -> None:
         job.done(memory=self._engine.memory())
+
+    def _open_and_tell(self, job: Job) -> None:
+        self._engine.open()
+        self._memory(job)
 
     def _memory_watch(self, job: Job) -> None:
         self._engine_queue.put((None, self._open_quietly))
@@ -184,16 +196,6 @@ class Server:
         thread = threading.Thread(target=target, name=name, daemon=True)
         thread.start()
         return thread
-
-
-def engine_version() -> str:
-    """The installed version, or that of the checkout."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("driftwood")
-    except PackageNotFoundError:
-        return getattr(engine, "__version__", "0")
 
 
 def _nowhere(event: object) -> None:
