@@ -1,5 +1,7 @@
 """What can be wrong with a model file. Every message is a sentence that a person can act on."""
 
+# ruff: noqa: N818 - the names say what the file is
+
 from __future__ import annotations
 
 

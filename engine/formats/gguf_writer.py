@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +113,12 @@ def _value(key: str, value: object) -> bytes:
     if isinstance(value, bytes):
         return _array(np.frombuffer(value, np.uint8))
     if isinstance(value, np.ndarray):
-        return _array(_checked(key, value))
+        return _array(_checked(key, cast("NDArray[Any]", value)))
     if isinstance(value, bool | int | float):
         array = _number_array(key, [value], U32)
         return struct.pack("<I", _KIND_OF_DTYPE[array.dtype]) + array.tobytes()
     if isinstance(value, Sequence):
-        return _sequence(key, list(value))  # pyright: ignore[reportUnknownArgumentType]
+        return _sequence(key, list(cast("Sequence[Any]", value)))
     raise FormatError(f"GGUF cannot hold {key!r}, a {type(value).__name__}.")
 
 

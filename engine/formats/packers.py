@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from engine.formats.kinds import Blocks, Bytes, Quant, Words
 
-# 16 bytes as one element: numpy copies strided elements of this size at memory speed, where an
-# inner axis of sixteen bytes would cost a loop each.
-_V16 = "V16"
+# A group's bytes as one element: numpy copies strided elements at memory speed, where an inner axis
+# of single bytes would cost a loop for each group.
+_V16, _V32 = "V16", "V32"
 _LAYOUTS: dict[Quant, np.dtype[Any]] = {
     Quant.Q4_0: np.dtype([("d", "<u2"), ("qs", _V16)]),
-    Quant.Q8_0: np.dtype([("d", "<u2"), ("qs", _V16, 2)]),
+    Quant.Q8_0: np.dtype([("d", "<u2"), ("qs", _V32)]),
     Quant.Q4_1: np.dtype([("dm", "<u4"), ("qs", _V16)]),
     Quant.Q5_0: np.dtype([("d", "<u2"), ("qh", "<u4"), ("qs", _V16)]),
     Quant.Q5_1: np.dtype([("dm", "<u4"), ("qh", "<u4"), ("qs", _V16)]),
@@ -53,9 +53,7 @@ def _pack_q4_0(blocks: Blocks, codes: Words, scales: Words) -> None:
 
 
 def _pack_q8_0(blocks: Blocks, codes: Words, scales: Words) -> None:
-    out = codes.view(_V16)
-    out[:, 0::2] = blocks["qs"][..., 0]
-    out[:, 1::2] = blocks["qs"][..., 1]
+    codes.view(_V32)[...] = blocks["qs"]
     _pack_halves(blocks["d"], scales)
 
 
