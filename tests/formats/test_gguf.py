@@ -153,9 +153,9 @@ def test_a_large_vocabulary_is_parsed_fast(tmp_path):
     write_gguf(path, "tiny", metadata, {})
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         file = open_gguf(path)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
         assert file.metadata["tokenizer.ggml.tokens"] == tokens
         file.close()
     assert min(times) < 0.5
