@@ -1,0 +1,134 @@
+"""How a matrix-vector kernel may share out its work, and which way suits which device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.gpu.capabilities import Capabilities
+from engine.tensor.weights import WeightDesc
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to share out rows and columns.
+
+    Attributes:
+        style: "lanes" (lanes share the columns of a row) or "software" (a row is one lane's).
+        reduce: how lanes add up: "subgroup", "memory" (no subgroups needed) or "" (not at all).
+        rows: output rows that the same lanes make at once; they share each activation they load.
+        split: subgroups that share the columns of the same rows.
+        sets: such sets of subgroups in one workgroup.
+        words: code words of a group of 32 that a lane takes at once: 4 (16-byte loads), 2 or 1.
+        unroll: steps of a lane that are written out in the loop.
+        lanes: invocations of a team where that is not the subgroup size (0: it is).
+        staged: activations are first copied into workgroup memory, times the gain of the norm.
+    """
+
+    style: str
+    reduce: str
+    rows: int
+    split: int = 1
+    sets: int = 1
+    words: int = 4
+    unroll: int = 1
+    lanes: int = 0
+    staged: bool = False
+
+    @property
+    def name(self) -> str:
+        """A stable short name for tuning files and tables."""
+        if self.style == "software":
+            return f"software-r{self.rows}-l{self.lanes}"
+        head = "sub" if self.reduce == "subgroup" else f"mem{self.lanes}"
+        tail = "-x" if self.staged else ""
+        return f"{head}-r{self.rows}k{self.split}n{self.sets}-w{self.words}u{self.unroll}{tail}"
+
+    def team(self, caps: Capabilities) -> int:
+        """Invocations of one team; 0 where subgroups are needed and there are none."""
+        return self.lanes or caps.subgroup
+
+    def invocations(self, caps: Capabilities) -> int:
+        """Invocations of a workgroup; 0 where it cannot run."""
+        return self.team(caps) * self.split * self.sets
+
+    def rows_per_invocation_group(self, caps: Capabilities) -> int:
+        """How many times ``rows`` output rows one workgroup makes."""
+        return self.lanes if self.style == "software" else self.sets
+
+    def params(self, caps: Capabilities) -> dict[str, Any]:
+        """The template's parameters."""
+        return {
+            "rows": self.rows,
+            "split": self.split,
+            "sets": self.sets,
+            "words": self.words,
+            "unroll": self.unroll,
+            "lanes": self.team(caps),
+            "reduce": self.reduce,
+            "staged": self.staged,
+        }
+
+
+def _subgroup(
+    rows: int, split: int, sets: int, words: int = 4, unroll: int = 2, *, staged: bool = False
+) -> Variant:
+    return Variant("lanes", "subgroup", rows, split, sets, words, unroll, staged=staged)
+
+
+def _memory(rows: int, lanes: int, words: int = 4, sets: int = 1) -> Variant:
+    return Variant("lanes", "memory", rows, sets=sets, words=words, unroll=2, lanes=lanes)
+
+
+def _software(rows: int, lanes: int) -> Variant:
+    return Variant("software", "", rows, lanes=lanes)
+
+
+_SUBGROUP = (
+    *(_subgroup(rows, split, 1, words) for words in (4, 2, 1) for rows in (1, 2, 4) for split in (2, 4)),
+    *(_subgroup(rows, 1, sets, words) for words in (4, 1) for rows in (1, 2, 4, 8) for sets in (2, 4)),
+    _subgroup(4, 2, 2),
+    _subgroup(4, 8, 1, 1),
+    *(_subgroup(rows, 1, sets, staged=True) for rows in (4, 8) for sets in (8, 16)),
+    *(_subgroup(rows, split, 8 // split, staged=True) for rows in (2, 4) for split in (2, 4)),
+)
+_MEMORY = (
+    *(_memory(rows, lanes) for rows in (1, 2, 4) for lanes in (64, 128)),
+    _memory(4, 64, 1),
+    _memory(4, 32, sets=2),
+)
+_SOFTWARE = tuple(_software(rows, lanes) for rows in (1, 2, 4) for lanes in (8, 32))
+
+#: Every variant, in the order in which a device without a table of its own tries them.
+VARIANTS: tuple[Variant, ...] = (*_SUBGROUP, *_MEMORY, *_SOFTWARE)
+
+
+def preferred(desc: WeightDesc, outputs: int, caps: Capabilities) -> Iterator[Variant]:
+    """Variants for a weight that makes ``outputs`` channels, best first, some maybe not allowed."""
+    if caps.software:
+        yield from _for_software(outputs)
+    if caps.subgroup:
+        yield from _for_nvidia(desc, outputs) if caps.vendor == "nvidia" else _for_subgroups(outputs)
+    yield from (_memory(4, 64), _memory(1, 64))
+
+
+def _for_nvidia(desc: WeightDesc, outputs: int) -> Iterator[Variant]:
+    if outputs * desc.cols <= 5120 * 4096:
+        yield _subgroup(4, 4, 1, 1)
+        yield _subgroup(4, 4, 1)
+    yield _subgroup(4, 1, 4)
+    yield _subgroup(1, 4, 1)
+
+
+def _for_subgroups(outputs: int) -> Iterator[Variant]:
+    if outputs <= 4096:
+        yield _subgroup(4, 4, 1)
+        yield _subgroup(2, 4, 1)
+    yield _subgroup(4, 1, 2)
+    yield _subgroup(2, 1, 2)
+
+
+def _for_software(outputs: int) -> Iterator[Variant]:
+    yield _software(4, 8)
+    yield _software(1, 8)
