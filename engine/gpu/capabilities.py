@@ -58,6 +58,11 @@ class Capabilities:
     unified_memory: bool
     limits: Limits
     without: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()  # variants that failed the self-test here
+
+    def allows(self, family: str, variant: str) -> bool:
+        """Whether a kernel variant passed the self-test on this adapter and driver."""
+        return f"{family}/{variant}" not in self.excluded
 
     @property
     def software(self) -> bool:

@@ -1,4 +1,4 @@
-"""The text engine as the worker sees it: one device, at most one model, one conversation's cache."""
+"""The text engine as the worker sees it: a device, at most one model, its conversation."""
 
 from __future__ import annotations
 
