@@ -49,7 +49,7 @@ def fit_messages(
 
     A turn is a user message and the answers behind it. System messages and the last turn always
     stay; :class:`ContextError` has the numbers when even those do not fit. ``count`` renders and
-    tokenises, so it is called once for a conversation that fits, and log2(turns) + 2 times otherwise.
+    tokenises, so it is called once for a conversation that fits, else log2(turns) + 2 times.
     """
     if not messages:
         raise ValueError("a conversation needs at least one message")

@@ -17,7 +17,7 @@ _GPT2 = (
 )
 _DIGIT = r"\p{N}"
 _PUNCTUATION = r"[\p{P}$+<=>^~|`]+"
-_CJK = "[一-龥\u3040-ゟ゠-ヿ]+"  # ideographs, Hiragana and Katakana
+_CJK = "[一-龥\u3040-\u30ff]+"  # ideographs, Hiragana and Katakana
 
 
 def _words(digits: str, contraction: str = _CONTRACTION) -> str:
@@ -48,7 +48,7 @@ _CJK_AND_HANGUL = "[一-龥\u0800-一가-\ud7ff]+"
 _DEEPSEEK_LLM = (
     r"[\r\n]",
     # Letters that have case, without Georgian ones in lower case, which older tables lacked.
-    r"\s?[\p{Lu}\p{Ll}\p{Lt}&&[^ა-ჿ]]+",
+    r"\s?[\p{Lu}\p{Ll}\p{Lt}&&[^\u10d0-\u10ff]]+",
     "\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+",  # noqa: RUF001 (full-width signs are meant)
     r"\s+$",
     _CJK_AND_HANGUL,
@@ -94,7 +94,8 @@ def _recipes() -> dict[str, Recipe]:
         ("default", _DEFAULT),
         (
             "gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum"
-            " modern-bert jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe",
+            " modern-bert roberta-bpe jina-es jina-de jina-v2-es jina-v2-de jina-v1-en"
+            " jina-v2-code",
             (_GPT2,),
         ),
         ("smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", (_DIGIT, _GPT2)),

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 HISTORY_WINDOW = 64  # tokens back, prompt included, that the penalties look at
 SEED_MAX = 2**32 - 1
+_HUGE = float(np.finfo(np.float32).max)
 
 
 class SettingError(ValueError):
@@ -98,9 +99,7 @@ class Sampler:
         return replace(self, seed=secrets.randbits(32))
 
 
-def random_u32(
-    seed: ArrayLike, counter: ArrayLike, token: ArrayLike
-) -> NDArray[np.uint32]:
+def random_u32(seed: ArrayLike, counter: ArrayLike, token: ArrayLike) -> NDArray[np.uint32]:
     """A hash of three u32, elementwise: pcg3d of Jarzynski and Olano (2020), first component.
 
     All arithmetic wraps at 32 bits, so WGSL computes the same with ``vec3<u32>``::
@@ -113,8 +112,7 @@ def random_u32(
     """
     shape = np.broadcast_shapes(np.shape(seed), np.shape(counter), np.shape(token))
     x, y, z = (
-        np.broadcast_to(np.asarray(part, np.uint32), shape).reshape(-1)
-        * np.uint32(1664525)
+        np.broadcast_to(np.asarray(part, np.uint32), shape).reshape(-1) * np.uint32(1664525)
         + np.uint32(1013904223)
         for part in (seed, counter, token)
     )
@@ -129,8 +127,8 @@ def gumbel(bits: NDArray[np.uint32]) -> NDArray[np.float32]:
     """Standard Gumbel noise from random bits, in f32 steps that a GPU's coarse ``log`` survives.
 
     v = (f32(bits >> 9) + 0.5) * 2^-23 lies in (0, 1), exact in f32. The noise is -ln(-ln(1 - v)).
-    Small v make large noise, and there ln(1 - v) is all rounding (WGSL allows an error of 2^-21), so
-    below 1/8 its series is used: v (1 + v (1/2 + v (1/3 + v (1/4 + v (1/5 + v / 6))))).
+    Small v make large noise, and there ln(1 - v) is all rounding (WGSL allows an error of 2^-21);
+    below 1/8 its series is used instead: v (1 + v (1/2 + v (1/3 + v (1/4 + v (1/5 + v / 6))))).
     """
     one = np.float32(1)
     v = ((bits >> np.uint32(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2**-23)
@@ -177,23 +175,22 @@ def _penalised(
     logits: NDArray[np.float32], history_counts: ArrayLike | None, sampling: Sampler
 ) -> NDArray[np.float32]:
     """Step 1; finite afterwards."""
-    lowest, highest = np.finfo(np.float32).min, np.finfo(np.float32).max
-    values = np.nan_to_num(logits, nan=lowest, posinf=highest, neginf=lowest)
+    values: NDArray[np.float32] = np.nan_to_num(logits, nan=-_HUGE, posinf=_HUGE, neginf=-_HUGE)
     if history_counts is None:
         return values
-    counts = np.asarray(history_counts, np.float32)
+    counts: NDArray[np.float32] = np.asarray(history_counts, np.float32)
     factor = np.float32(sampling.repetition_penalty)
     with np.errstate(over="ignore"):
         punished = np.where(values > 0, values / factor, values * factor)
         punished = punished - counts * np.float32(sampling.frequency_penalty)
         punished = punished - np.float32(sampling.presence_penalty)
-    return np.clip(np.where(counts > 0, punished, values), lowest, highest)
+    return np.clip(np.where(counts > 0, punished, values), -_HUGE, _HUGE).astype(np.float32)
 
 
 def _threshold(values: NDArray[np.float32], sampling: Sampler) -> np.float32:
     """The lowest logit that passes top-k, top-p and min-p."""
-    top = values.max()
-    ranked = np.sort(values)[::-1]
+    ranked: NDArray[np.float32] = np.sort(values)[::-1]
+    top = ranked[0]
     threshold = ranked[-1]
     if 0 < sampling.top_k < len(ranked):
         threshold = ranked[sampling.top_k - 1]
@@ -203,8 +200,9 @@ def _threshold(values: NDArray[np.float32], sampling: Sampler) -> np.float32:
         place = int(np.searchsorted(mass, sampling.top_p * mass[-1], side="left"))
         threshold = ranked[min(place, len(ranked) - 1)]
     if sampling.min_p > 0:
-        threshold = max(threshold, top + np.float32(math.log(sampling.min_p)))
-    return np.float32(min(threshold, top))
+        least = top + np.float32(math.log(sampling.min_p))
+        threshold = least if least > threshold else threshold
+    return threshold
 
 
 def _check_number(

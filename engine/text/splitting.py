@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 
 class TokenSplitter:
@@ -37,6 +37,24 @@ class TokenSplitter:
             start = position = position + len(word)
         if start < len(text):
             yield text[start:]
+
+    @property
+    def first_characters(self) -> Iterable[str]:
+        """Every character with which a token of the table begins."""
+        return self._lengths
+
+    def places(self, text: str) -> Iterator[int]:
+        """Where a token of the table begins in ``text``, overlapping ones included, and where one
+        is cut off by the end of the text."""
+        for position, char in enumerate(text):
+            if char in self._lengths and (
+                self._match(text, position) or self._may_go_on(text[position:])
+            ):
+                yield position
+
+    def _may_go_on(self, ending: str) -> bool:
+        longest = self._lengths[ending[0]][0]
+        return len(ending) < longest and any(word.startswith(ending) for word in self._table)
 
     def _match(self, text: str, position: int) -> str | None:
         for length in self._lengths[text[position]]:

@@ -1,7 +1,7 @@
 """SentencePiece's byte-pair model: neighbours merge in the order of their token's score.
 
-There is no list of merges: any two neighbours whose joined text is a token may merge, the best score
-first and the leftmost of equals. Text that is no token at all becomes its UTF-8 bytes.
+There is no list of merges: any two neighbours whose joined text is a token may merge, the best
+score first and the leftmost of equals. Text that is no token at all becomes its UTF-8 bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Text to token ids and back, for the vocabularies that GGUF files carry.
 
-Control tokens (``<|im_end|>``, ``</s>``) come out of text only when the caller says that the text is
-a template's (``special=True``); the same characters typed by a person stay text.
+Control tokens (``<|im_end|>``, ``</s>``) come out of text only when the caller says that the text
+is a template's (``special=True``); the same characters typed by a person stay text.
 """
 
 from __future__ import annotations

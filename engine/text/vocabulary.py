@@ -251,10 +251,9 @@ def _end_ids(
     ends = {index for index in named if index is not None}
     by_name: dict[str, int] = {}
     for index, word in enumerate(tokens):
+        added = types[index] != TokenType.NORMAL
         control = types[index] == TokenType.CONTROL
-        if word in _END_NAMES and types[index] != TokenType.NORMAL:
-            by_name[word] = index
-        elif control and word in _END_NAMES_IF_CONTROL:
+        if (word in _END_NAMES and added) or (word in _END_NAMES_IF_CONTROL and control):
             by_name[word] = index
     if "<|return|>" in by_name and "<|call|>" in by_name:
         by_name.pop("<|end|>", None)  # Harmony: <|end|> closes a channel, the answer goes on
@@ -288,7 +287,7 @@ def _token_id(metadata: Mapping[str, object], key: str, size: int) -> int | None
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TokenizerError(_wrong(key, "a number", value))
-    index = int(value)
+    index = int(cast("int", value))
     if index in _NO_ID:
         return None
     if not 0 <= index < size:
@@ -303,8 +302,10 @@ def _flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
     value = metadata.get(_PREFIX + key, default)
     if not isinstance(value, (bool, np.bool_)):
         raise TokenizerError(_wrong(key, "true or false", value))
-    return bool(value)
+    return bool(cast("bool", value))
 
 
 def _wrong(key: str, expected: str, value: object) -> str:
-    return f"tokenizer.ggml.{key} should be {expected}, but it is of the type {type(value).__name__}."
+    return (
+        f"tokenizer.ggml.{key} should be {expected}, but it is of the type {type(value).__name__}."
+    )
