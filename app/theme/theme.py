@@ -37,7 +37,8 @@ class Theme(QObject):
         application.setStyle("Fusion")
         application.setFont(interface_font())
         self._hints = application.styleHints()
-        self._accessibility = self._hints.accessibility()
+        accessibility = getattr(self._hints, "accessibility", None)  # since Qt 6.10
+        self._accessibility = accessibility() if accessibility is not None else None
         self._hints.colorSchemeChanged.connect(self._follow_system)
         self.set_mode(mode)
 
@@ -58,7 +59,8 @@ class Theme(QObject):
 
     def motion(self, milliseconds: int) -> int:
         """How long an animation may take: 0 where the system asks for reduced motion."""
-        if self._accessibility.motionPreference() == Qt.MotionPreference.ReducedMotion:
+        preference = getattr(self._accessibility, "motionPreference", None)  # since Qt 6.12
+        if preference is not None and preference() == Qt.MotionPreference.ReducedMotion:
             return 0
         hint = QStyle.StyleHint.SH_Widget_Animation_Duration
         return milliseconds if self._application.style().styleHint(hint) > 0 else 0

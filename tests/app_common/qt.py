@@ -34,7 +34,11 @@ from app.widgets import Messages
 
 FAKE_WORKER = Path(__file__).resolve().parents[1] / "fake_worker.py"
 PATIENCE_MS = 10_000
-HARMLESS = ("This plugin does not support propagateSizeHints",)
+HARMLESS = (  # what the offscreen platform cannot do
+    "This plugin does not support propagateSizeHints",
+    "This plugin does not support raise()",
+    "This plugin does not support grabbing the keyboard",
+)
 
 W = TypeVar("W", bound=QObject)
 
