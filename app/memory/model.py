@@ -118,6 +118,8 @@ def split_words(state: MemoryState, needed: int | None = None) -> str:
 
 def used_words(state: MemoryState) -> str:
     """``5.3 of 8.0 GiB in use``, or only what we hold where the total is not known."""
+    if state.device_total is None and not state.used:
+        return "Driftwood holds nothing yet"
     if state.device_total is None:
         return f"Driftwood holds {gib(state.used)}; the device's total is not known"
     return f"{gib_number(state.used)} of {gib(state.device_total)} in use"
@@ -185,6 +187,11 @@ class History:
     def still(self, now: float) -> bool:
         """Whether nothing changed within the whole minute: the drawing then need not move."""
         return len(self._steps) == 1 and self._steps[0][0] <= now - self.seconds
+
+    @property
+    def latest(self) -> int | None:
+        """The last bytes that were noted."""
+        return self._steps[-1][1] if self._steps else None
 
     @property
     def highest(self) -> int:

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.memory.model import History, MemoryState, Part, looks_same, parts_of
+from app.memory.model import VISIBLE_SHARE, History, MemoryState, Part, looks_same, parts_of
 from app.memory.units import gib
 from app.theme import Tokens, current
 
@@ -156,7 +156,9 @@ class HistoryGraph(QWidget):
         now = self._clock()
         was_still = self.history.still(now) and looks_same(self.state, state)
         self.state = state
-        self.history.push(now, state.used)
+        last = self.history.latest
+        moved = last is None or abs(state.used - last) >= state.scale * VISIBLE_SHARE
+        self.history.push(now, state.used if moved or last is None else last)
         if not (was_still and self.history.still(now)):
             self.update()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy
 
@@ -21,6 +24,7 @@ from app.widgets import Card, label, title_label
 from app.widgets.base import wire_theme
 
 WIDTH = 300
+NO_DEVICE = "The GPU is opened with the first load."
 ROWS = (
     ("weights", "Weights"),
     ("kv_cache", "KV cache"),
@@ -37,13 +41,17 @@ class MemoryPanel(Card):
     Attributes: bar, graph, note (what the next load needs, or why there is nothing to show).
     """
 
-    def __init__(self, object_name: str = "memory_panel") -> None:
+    def __init__(
+        self,
+        object_name: str = "memory_panel",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(object_name, padding=SPACE.group + 2)
         self.setFixedWidth(WIDTH)
         self.setAccessibleName("GPU memory")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Maximum)
         self.bar = StackBar()
-        self.graph = HistoryGraph()
+        self.graph = HistoryGraph(clock)
         self.device = label("", "small", f"{object_name}_device", wrap=True)
         self.used = label("", "small_text", f"{object_name}_used")
         self.note = label("", "small", f"{object_name}_note", wrap=True)
@@ -96,7 +104,7 @@ class MemoryPanel(Card):
             return
         self._state = state
         shared = " · shares the computer's memory" if state.unified else ""
-        self.device.setText((state.device_name or "The device does not say its name") + shared)
+        self.device.setText((state.device_name or NO_DEVICE) + shared)
         self.used.setText(used_words(state))
         shown = {part.key: part for part in parts_of(state)}
         for key, (swatch, words, value) in self._values.items():

@@ -266,16 +266,15 @@ class DiscoverCard(RowCard):
         self.amount.setText(size(card.nbytes))
         self.chips.show_words(card.chips)
         self.show_fit(line)
-        blocked = card.gated and not card.installed
-        if blocked:
+        if card.gated and not card.installed:
             self.show_lines("Asks you to agree first", GATED)
         text, tip = _get_words(card, download)
         self.button.setText(text)
-        self.button.setEnabled(text == "Get" and not blocked)
+        self.button.setEnabled(text == "Get")
         name_widget(self.button, self.button.objectName(), f"{text}: {card.title}", tip)
 
 
-GATED = "Sign in on the model's page and download it there, then use Add file."
+GATED = "Accept its terms on its page, and put your account's token into Settings, Network."
 
 
 class DownloadCard(RowCard):

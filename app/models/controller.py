@@ -20,7 +20,6 @@ from app.models.model import (
     file_problem,
     fit_of,
     fit_of_entry,
-    hub_name,
     removal_words,
     room_of,
     search,
@@ -41,10 +40,6 @@ LOAD_WORDS = {
     "testing": "Trying it out",
 }
 OFFLINE = "Downloads are switched off in Settings, so nothing was fetched."
-NO_ADDRESS = (
-    "That is not the address of a GGUF file. It has an owner, a repository and a file that ends "
-    "in .gguf, with slashes between."
-)
 
 
 class ModelsController(QObject):
@@ -74,10 +69,10 @@ class ModelsController(QObject):
         page.search_changed.connect(self.render)
         page.files_dropped.connect(self.add_files)
         page.add_asked.connect(self.choose_file)
-        page.hub_asked.connect(self.get_from_hub)
         page.starter_asked.connect(self.get_starter)
         page.network_asked.connect(self.open_network_settings)
         page.shown.connect(self.refresh)
+        page.stop_asked.connect(self.stop_loads)
         page.wished.connect(self.grant)
         engine.worker_started.connect(self.refresh)
         engine.busy_changed.connect(self._follow_work)
@@ -111,6 +106,11 @@ class ModelsController(QObject):
         """Stop a load that is under way."""
         if name in self._loading:
             self._context.engine.stop(self._loading[name][0])
+
+    def stop_loads(self) -> None:
+        """Stop every load of this page: the person pressed Esc."""
+        for name in list(self._loading):
+            self.stop_load(name)
 
     def unload(self, _name: str) -> None:
         """Take the loaded model off the GPU."""
@@ -174,16 +174,6 @@ class ModelsController(QObject):
         starter = self.state.starter
         if starter is not None:
             self.get(starter.name)
-
-    def get_from_hub(self, address: str) -> None:
-        """Download a file of the hub by its address."""
-        name = hub_name(address)
-        if name is None:
-            self._context.messages.error(NO_ADDRESS)
-        elif self._may_download():
-            self._page.hub.clear()
-            self.transfers.get(name, name.rsplit("/", 1)[-1], 0)
-            self._page.show_tab("downloads")
 
     def open_network_settings(self) -> None:
         """Go to the switch that allows downloads."""

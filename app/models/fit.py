@@ -77,7 +77,7 @@ def fit_line(need: Need | None, room: Room, *, smaller_exists: bool = False) -> 
     usable = room.usable
     if usable is None:
         return FitLine(
-            Level.UNKNOWN, f"Needs {gib(need.total)}", "this device does not say what is free"
+            Level.UNKNOWN, f"Needs {gib(need.total)}", "how much is free is not known yet"
         )
     if need.total <= usable:
         after = " after unloading" if room.unloading and need.total > (room.free or 0) else ""

@@ -284,7 +284,7 @@ def title_from(name: str) -> str:
 
 def file_problem(path: str) -> str | None:
     """Why a chosen or dropped file cannot even be tried, or None. The worker looks inside."""
-    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    name = path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     if name.casefold().endswith(".gguf"):
         return None
     if name.casefold().endswith((".safetensors", ".ckpt", ".pt", ".bin")):
@@ -293,29 +293,6 @@ def file_problem(path: str) -> str | None:
             "look for a file of the same model that ends in .gguf."
         )
     return f"“{name}” is not a model file. Choose a file that ends in .gguf."
-
-
-HUB_HELP = "Paste an address like owner/repository/file.gguf"
-
-
-def hub_name(address: str) -> str | None:
-    """The ``model_get`` name of a pasted hub address, or None where it is not one.
-
-    Accepts ``owner/repo/file.gguf``, ``hub:owner/repo/file.gguf`` and the address of the file's
-    page as a browser shows it.
-    """
-    text = address.strip().removeprefix("hub:")
-    if "://" in text:
-        text = text.split("://", 1)[1].partition("/")[2]
-    text = text.partition("?")[0].partition("#")[0].strip("/")
-    parts = text.split("/")
-    if len(parts) > 4 and parts[2] in ("blob", "resolve", "tree"):
-        parts = parts[:2] + parts[4:]
-    if len(parts) < 3 or not all(parts) or any(part in (".", "..") for part in parts):
-        return None
-    if not parts[-1].casefold().endswith(".gguf") or any(" " in part for part in parts):
-        return None
-    return "hub:" + "/".join(parts)
 
 
 def _dicts(value: object) -> Sequence[Fields]:

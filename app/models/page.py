@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import QMimeData, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -19,8 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.memory import create_memory_panel
 from app.models.cards import RowCard
-from app.models.model import HUB_HELP
+from app.shell.page import AppContext
 from app.theme import SPACE
 from app.widgets import (
     Button,
@@ -93,16 +94,16 @@ class ModelsPage(QWidget):
     """Three tabs of cards, the memory panel beside them, and a place to drop files.
 
     Signals: tab_chosen(name), add_asked(), files_dropped(paths), search_changed(text),
-    hub_asked(address), starter_asked(), network_asked() to allow downloads, shown(), wished(dict).
+    starter_asked(), network_asked() to allow downloads, stop_asked(), shown(), wished(dict).
     """
 
     tab_chosen = Signal(str)
     add_asked = Signal()
     files_dropped = Signal(list)
     search_changed = Signal(str)
-    hub_asked = Signal(str)
     starter_asked = Signal()
     network_asked = Signal()
+    stop_asked = Signal()
     shown = Signal()
     wished = Signal(dict)
 
@@ -117,7 +118,6 @@ class ModelsPage(QWidget):
         self.discover = CardList("discover_list")
         self.downloads = CardList("downloads_list")
         self.search = QLineEdit()
-        self.hub = QLineEdit()
         self.empty = self._empty_installed()
         self.no_match = label("", "dim", "models_no_match", wrap=True)
         self.no_downloads = EmptyState(
@@ -175,12 +175,13 @@ class ModelsPage(QWidget):
         """Another page wants a tab (tab=), a model (get=) or files added (add=)."""
         self.wished.emit(wishes)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc empties the search."""
-        if event.key() == Qt.Key.Key_Escape and self.search.text():
+    def stop_work(self) -> bool:
+        """Esc empties the search; without one it stops what is being loaded."""
+        if self.search.text():
             self.search.clear()
-            return
-        super().keyPressEvent(event)
+            return True
+        self.stop_asked.emit()
+        return False
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Files may be dropped; say so."""
@@ -255,7 +256,7 @@ class ModelsPage(QWidget):
         self.installed.bottom.addWidget(self.no_match)
         self.installed.bottom.addWidget(self.empty)
         self.discover.top.addWidget(self.offline)
-        self.discover.bottom.addWidget(self._hub_card())
+        self.discover.bottom.addWidget(self._more_card())
         self.downloads.bottom.addWidget(self.no_downloads)
         for widget in (self.no_match, self.empty):
             widget.setVisible(False)
@@ -277,28 +278,19 @@ class ModelsPage(QWidget):
         empty.text.setFixedWidth(TEXT_WIDTH)
         return empty
 
-    def _hub_card(self) -> QWidget:
-        card = Card("hub_card", padding=SPACE.group + 2)
-        card.body.addWidget(label("From the model hub", "strong"))
-        card.body.addWidget(
-            label(
-                "Know which file you want? Paste its address. Searching the hub, and models that "
-                "ask you to sign in, are not part of this version.",
-                "small",
-                "hub_text",
-                wrap=True,
-            )
+    def _more_card(self) -> QWidget:
+        card = Card("discover_more", padding=SPACE.group + 2)
+        card.body.addWidget(label("Another model", "strong"))
+        words = (
+            "These few are tested with this version. Any other GGUF file works the same way if its "
+            "family is one the engine knows: download it with your browser, then add it here. "
+            "Searching the model hub is not part of this version."
         )
-        name_widget(self.hub, "hub_address", "Address of a file on the model hub")
-        self.hub.setPlaceholderText(HUB_HELP)
-        button = plain_button("Get", "hub_get", None, "Download this file into the models folder")
-        row = QHBoxLayout()
-        row.setSpacing(SPACE.row)
-        row.addWidget(self.hub, 1)
-        row.addWidget(button)
-        card.body.addLayout(row)
-        button.clicked.connect(lambda: self.hub_asked.emit(self.hub.text()))
-        self.hub.returnPressed.connect(lambda: self.hub_asked.emit(self.hub.text()))
+        card.body.addWidget(label(words, "small", "discover_more_text", wrap=True))
+        button = plain_button("Add file…", "discover_add", None, "Add a .gguf file")
+        button.clicked.connect(self.add_asked)
+        card.body.addSpacing(SPACE.small)
+        card.body.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         return card
 
     def _offline_note(self) -> QWidget:
@@ -322,6 +314,15 @@ class ModelsPage(QWidget):
         column.addWidget(words, 0, Qt.AlignmentFlag.AlignCenter)
         veil.hide()
         return veil
+
+
+def create_page(context: AppContext) -> ModelsPage:
+    """The page, joined to the worker."""
+    from app.models.controller import ModelsController  # it knows this module
+
+    page = ModelsPage(create_memory_panel(context))
+    ModelsController(context, page)  # the page owns it
+    return page
 
 
 def _files_of(mime: QMimeData) -> list[str]:

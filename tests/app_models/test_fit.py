@@ -59,7 +59,7 @@ def test_unknown_is_said() -> None:
     assert fit_line(None, Room(GIB)).level is Level.UNKNOWN
     assert words(NEED, Room(None)) == (
         "Needs 6.2 GiB",
-        "this device does not say what is free",
+        "how much is free is not known yet",
     )
 
 

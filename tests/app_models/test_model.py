@@ -16,7 +16,6 @@ from app.models.model import (
     file_problem,
     fit_of,
     fit_of_entry,
-    hub_name,
     removal_words,
     search,
     state_from,
@@ -80,7 +79,8 @@ def test_the_catalogue_knows_what_is_installed_and_the_starter_is_the_smallest()
         ("other", False),
     ]
     starter = state().starter
-    assert starter is not None and starter.name == "smollm2-135m-instruct"
+    assert starter is not None
+    assert starter.name == "smollm2-135m-instruct"
     assert state().catalogue[1].source == "a/b"
 
 
@@ -103,7 +103,9 @@ def test_need_is_split_where_the_parts_are_told() -> None:
     assert big.need == Need(6 * GIB, 0, 0, 2048)
     entry = {**ENTRY, "need_bytes": 200 * MIB, "kv_bytes_per_token": 23040, "context": 2048}
     need = state(catalogue=[entry]).catalogue[0].need
-    assert need is not None and need.total == 200 * MIB and need.context == 2048
+    assert need is not None
+    assert need.total == 200 * MIB
+    assert need.context == 2048
 
 
 def test_fit_of_each_kind_of_card() -> None:
@@ -156,22 +158,3 @@ def test_the_head_of_the_page_says_the_disk() -> None:
 def test_a_wrong_file_gets_a_sentence(path: str, start: str | None) -> None:
     problem = file_problem(path)
     assert problem is None if start is None else problem is not None and problem.startswith(start)
-
-
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("owner/repo/file.gguf", "hub:owner/repo/file.gguf"),
-        (" hub:owner/repo/file.gguf ", "hub:owner/repo/file.gguf"),
-        ("https://hub.example/owner/repo/blob/main/file.gguf", "hub:owner/repo/file.gguf"),
-        ("https://hub.example/o/r/resolve/main/f.gguf?download=true", "hub:o/r/f.gguf"),
-        ("owner/repo/folder/file.gguf", "hub:owner/repo/folder/file.gguf"),
-        ("owner/repo", None),
-        ("owner/repo/file.safetensors", None),
-        ("owner/../file.gguf", None),
-        ("a sentence / with / spaces.gguf", None),
-        ("", None),
-    ],
-)
-def test_hub_addresses(address: str, name: str | None) -> None:
-    assert hub_name(address) == name

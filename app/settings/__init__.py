@@ -1,0 +1,1 @@
+"""The Settings page: choices, what uses the network, and help."""
