@@ -100,9 +100,7 @@ class TextEngine:
         except TextError:
             loaded.runner.destroy()
             raise
-        self._active = ActiveModel(
-            loaded, tokenizer, template, Session(loaded.runner, tokenizer)
-        )
+        self._active = ActiveModel(loaded, tokenizer, template, Session(loaded.runner, tokenizer))
         return {
             "context": loaded.context,
             "context_max": loaded.config.context_max,

@@ -64,7 +64,7 @@ def _problems(device: Device) -> list[str]:
         )
     if not caps.f16 and "f16" not in caps.without:
         found.append(
-            "This driver offers no 16-bit floats: everything works, with more memory and less speed."
+            "This driver offers no 16-bit floats: everything works, but takes more memory and time."
         )
     if not caps.subgroups and "subgroups" not in caps.without:
         found.append("This driver offers no subgroups: everything works, only slower.")

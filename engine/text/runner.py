@@ -220,6 +220,15 @@ class Runner:
         """Drop the tokens in flight."""
         self._ring.drain()
 
+    def plan_figures(self) -> dict[str, int]:
+        """Bytes of activations: planned for all programs, the lower bound, and without a plan."""
+        plans = [low.plan for low in self._lowered.values()]
+        return {
+            "planned_bytes": sum(self.arena.sizes),
+            "lower_bound_bytes": max(plan.lower_bound for plan in plans),
+            "unplanned_bytes": max(plan.unplanned for plan in plans),
+        }
+
     def logits(self) -> np.ndarray:
         """The last logits, f32 ``[vocabulary]``; waits. For tests and measurements."""
         data = self.device.download(self._logits, 4 * self.model.config.vocabulary)
