@@ -105,14 +105,14 @@ class Conversation:
         while (line := _read_line()) is not None:
             if line.strip() == "/exit":
                 return 0
-            self._take(line.strip())
+            self._take(line)
         say("")
         return 0
 
     def _take(self, line: str) -> None:
-        command, _, rest = line.partition(" ")
-        if not line:
+        if not line.strip():
             return
+        command, _, rest = line.rstrip().partition(" ")
         if command == "/help":
             say(HELP)
         elif command == "/new":
@@ -123,9 +123,9 @@ class Conversation:
         elif command == "/regenerate":
             self._regenerate()
         elif command.startswith("/") and command[1:].isalpha():
-            say(f"There is no command {command}. /help lists them.")
+            say(f"There is no command {command}. /help lists them. To say it, begin with a space.")
         else:
-            self._messages.append({"role": "user", "content": line})
+            self._messages.append({"role": "user", "content": line.strip()})
             self._answer()
 
     def _regenerate(self) -> None:

@@ -187,7 +187,8 @@ def _try_once(
     session: requests.Session, state: _Part, meter: Meter, timing: Timing, cancelled: Cancelled
 ) -> bool:
     """One request from where the part ends; True if the file is whole afterwards."""
-    import requests  # late: it takes a tenth of a second
+    import requests  # late: these take a tenth of a second
+    import urllib3.exceptions
 
     have = state.have()
     if state.remote.size is not None and have == state.remote.size:
@@ -208,7 +209,9 @@ def _try_once(
         ) from error
     except requests.exceptions.Timeout as error:
         raise _TryAgainError("the server did not answer in time") from error
-    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+    except urllib3.exceptions.ReadTimeoutError as error:
+        raise _TryAgainError("the server fell silent") from error
+    except (requests.exceptions.ConnectionError, urllib3.exceptions.HTTPError) as error:
         raise _TryAgainError(_root(error)) from error
     except requests.exceptions.RequestException as error:
         raise DownloadError(f"{state.remote.name} could not be downloaded: {error}.") from error
@@ -252,7 +255,8 @@ def _receive(response: requests.Response, state: _Part, meter: Meter, have: int)
 def _write(response: requests.Response, state: _Part, meter: Meter, start: int) -> None:
     with state.path.open("ab" if start else "wb") as file:
         meter.move_to(start)
-        for chunk in response.iter_content(_CHUNK):
+        # read1: what has arrived is kept at once, also from a slow or dying connection
+        while chunk := response.raw.read1(_CHUNK, decode_content=False):
             with explained_disk_full(meter.total - meter.done):
                 file.write(chunk)
                 file.flush()

@@ -76,7 +76,10 @@ class Engine(Protocol):
         ...
 
     def memory(self) -> Fields:
-        """The fields of protocol.MemoryFigures. Safe to call on any thread, takes well under a millisecond."""
+        """The fields of protocol.MemoryFigures.
+
+        Any thread may call it, at any time; it takes well under a millisecond.
+        """
         ...
 
     def doctor(self) -> Fields:
