@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QObject, QProcess, QProcessEnvironment, QTimer, Signal
@@ -35,7 +35,8 @@ def _ignore(_event: Event) -> None:
 class EngineClient(QObject):
     """The worker's process, restarted when it dies.
 
-    Attributes: pid (0 while none runs), engine_version ("" until known).
+    Attributes: pid (0 while none runs), engine_version ("" until known), startup_settings (a
+    function; the fields it returns are sent as a `settings` request to every new worker).
     Signals: worker_started() when a worker answered `hello`; worker_died(reason) when it ended
     though nobody asked; busy_changed(bool) when chat or load requests begin or end.
     """
@@ -57,6 +58,7 @@ class EngineClient(QObject):
         self._closing = False
         self._refused: str | None = None
         self.engine_version = ""
+        self.startup_settings: Callable[[], Mapping[str, Any]] = dict
         self._retry = QTimer(self)
         self._retry.setSingleShot(True)
         self._retry.timeout.connect(self.start)
@@ -95,6 +97,8 @@ class EngineClient(QObject):
         self._started_at = time.monotonic()
         process.start(self._command[0], self._command[1:])
         self.request("hello", self._greet)
+        if settings := self.startup_settings():
+            self.request("settings", None, **settings)
 
     def request(self, do: str, on_event: EventHandler | None = None, **fields: Any) -> int:
         """Send a request; `on_event` gets its events, the last being `done` or `error`.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import appdirs
-
-NAME = "Driftwood"
+from engine.models.paths import home_paths
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,5 @@ class Places:
 
 
 def find_places() -> Places:
-    """The folders of the home in use, the same as the engine's (engine.models.paths)."""
-    home = os.environ.get("DRIFTWOOD_HOME")
-    if home:
-        root = Path(home).expanduser()
-        return Places(*(root / part for part in ("models", "cache", "config", "data", "logs")))
-    data = Path(appdirs.user_data_dir(NAME, False))
-    return Places(
-        models=data / "models",
-        cache=Path(appdirs.user_cache_dir(NAME, False)),
-        config=Path(appdirs.user_config_dir(NAME, False)),
-        data=data,
-        logs=Path(appdirs.user_log_dir(NAME, False)),
-    )
+    """The folders of the home in use; the engine decides, so both use the same."""
+    return Places(**asdict(home_paths()))

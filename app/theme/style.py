@@ -181,13 +181,14 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 """
 
 _RAIL = """
-QPushButton[kind="rail"] {
+QPushButton[kind="rail"], QToolButton[kind="rail"] {
     background: transparent; border: 2px solid transparent; border-radius: 10px; padding: 0;
     font-size: ${tiny}pt;
 }
-QPushButton[kind="rail"]:hover { background: $background; }
-QPushButton[kind="rail"]:checked { background: $accent_soft; color: $accent; }
-QPushButton[kind="rail"]:focus { border-color: $accent; }
+QToolButton[kind="rail"] { padding: 5px 0 3px 0; }
+QPushButton[kind="rail"]:hover, QToolButton[kind="rail"]:hover { background: $background; }
+QToolButton[kind="rail"]:checked { background: $accent_soft; color: $accent; }
+QPushButton[kind="rail"]:focus, QToolButton[kind="rail"]:focus { border-color: $accent; }
 """
 
 _ALL = Template(_BASE + _TEXT + _FRAMES + _BUTTONS + _FIELDS + _LISTS + _RAIL)

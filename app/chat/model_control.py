@@ -1,0 +1,166 @@
+"""Asking the engine about models: which there are, loading one, getting the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.models import STARTER, ModelsState, with_loaded
+from app.chat.words import load_words
+from app.shell.page import AppContext
+from engine.worker.protocol import Event
+
+
+class ModelControl(QObject):
+    """What the chat page knows of models and does with them.
+
+    Attributes: state (a ModelsState), getting (True while the starter is downloaded or loaded).
+    Signals: changed() after the state changed; get_progress(fields), get_failed(sentence),
+    got_first() for the first run; load_progress(words, fraction).
+    """
+
+    changed = Signal()
+    get_progress = Signal(dict)
+    get_failed = Signal(str)
+    got_first = Signal()
+    load_progress = Signal(str, object)
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self._engine = context.engine
+        self.state = ModelsState()
+        self.getting = False
+        self._get_request = 0
+        self._count_request = 0
+        self._refreshing = 0
+        self._engine.worker_started.connect(self.refresh)
+        self._engine.worker_died.connect(self._forget_loaded)
+
+    def refresh(self) -> None:
+        """Ask what is installed."""
+        self._engine.forget(self._refreshing)
+        self._refreshing = self._engine.request("models_list", self._take_list)
+
+    def want(self, name: str) -> None:
+        """Use this model if it is there."""
+        if name != self.state.wanted:
+            self._set(replace(self.state, wanted=name))
+
+    def note_loaded(self, name: str) -> None:
+        """The worker now holds this model."""
+        self._set(replace(self.state, models=with_loaded(self.state.models, name), loading=""))
+
+    def load(self, context: int = 0) -> None:
+        """Load the current model, unless it is loaded or an answer is being written."""
+        model = self.state.current
+        if model is None or model.get("loaded") or self._engine.busy:
+            return
+        name = str(model["name"])
+        fields: dict[str, Any] = {"context": context} if context else {}
+        self._set(replace(self.state, loading="Loading the model"))
+        self._engine.request(
+            "load", lambda event: self._hear_load(event, name), model=name, **fields
+        )
+
+    def unload(self) -> None:
+        """Free the GPU."""
+        self._engine.request("unload", lambda _event: self.refresh())
+
+    def count(
+        self,
+        messages: Sequence[dict[str, str]],
+        context: int,
+        tell: Callable[[int | None, int | None], Any],
+    ) -> None:
+        """Count tokens, if the model is loaded; only the newest question is answered."""
+        model = self.state.current
+        if model is None or not model.get("loaded"):
+            return
+        self._engine.forget(self._count_request)
+
+        def hear(event: Event) -> None:
+            if event.event == "done":
+                tell(event.get("tokens"), event.get("context_size"))
+
+        fields: dict[str, Any] = {"context": context} if context else {}
+        self._count_request = self._engine.request(
+            "count", hear, model=str(model["name"]), messages=list(messages), **fields
+        )
+
+    def get_starter(self) -> None:
+        """Download the starter model, then load it."""
+        if not self.getting:
+            self.getting = True
+            self.get_progress.emit({"done_bytes": 0, "total_bytes": 0})
+            self._get_request = self._engine.request("model_get", self._hear_get, name=STARTER)
+
+    def cancel_get(self) -> None:
+        """Stop the download; what has come is kept, so it can go on later."""
+        self._engine.stop(self._get_request)
+
+    def _hear_get(self, event: Event) -> None:
+        if event.event == "progress":
+            self.get_progress.emit(dict(event.fields))
+        elif event.event == "error":
+            self.getting = False
+            cancelled = event.get("code") == "cancelled"
+            words = "The download was stopped. What has come is kept." if cancelled else ""
+            self.get_failed.emit(words or str(event.get("message", "")))
+        elif event.event == "done":
+            self._context.settings.set("chat.model", STARTER)
+            self.load_progress.emit("Loading the model", None)
+            self._engine.request("load", self._hear_first_load, model=STARTER)
+
+    def _hear_first_load(self, event: Event) -> None:
+        if event.event == "progress":
+            self.load_progress.emit(*load_words(event.fields))
+        if not event.final:
+            return
+        self.getting = False
+        self._set(replace(self.state, wanted=STARTER))
+        self.refresh()
+        if event.event == "error":
+            self._tell(event)
+        self.got_first.emit()
+
+    def _hear_load(self, event: Event, name: str) -> None:
+        if event.event == "progress":
+            words, fraction = load_words(event.fields)
+            share = f" {fraction:.0%}" if fraction is not None else ""
+            self._set(replace(self.state, loading=f"{words.split(',')[0]}{share}"))
+        elif event.event == "done":
+            self.note_loaded(name)
+        elif event.event == "error":
+            self._set(replace(self.state, loading=""))
+            if event.get("code") != "cancelled":
+                self._tell(event)
+            self.refresh()
+
+    def _tell(self, event: Event) -> None:
+        text = str(event.get("message") or "The model could not be loaded.")
+        self._context.messages.error(text, event.get("details"))
+
+    def _take_list(self, event: Event) -> None:
+        if event.event != "done":
+            return
+        self._set(
+            replace(
+                self.state,
+                known=True,
+                models=tuple(event.get("models") or ()),
+                catalogue=tuple(event.get("catalogue") or ()),
+                free_bytes=event.get("free_bytes"),
+            )
+        )
+
+    def _forget_loaded(self, _reason: str) -> None:
+        self._set(replace(self.state, models=with_loaded(self.state.models, None), loading=""))
+
+    def _set(self, state: ModelsState) -> None:
+        if state != self.state:
+            self.state = state
+            self.changed.emit()
