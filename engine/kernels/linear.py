@@ -11,6 +11,13 @@ from engine.kernels.base import Dispatch
 
 def lower(node: Node, caps: Capabilities) -> list[Dispatch]:
     """One row goes to :mod:`engine.kernels.matvec`, more to :mod:`engine.kernels.matmul`."""
-    if rows(node.named["x"].tensor.shape) == 1:
-        return matvec.lower(node, caps)
-    return matmul.lower(node, caps)
+    return matvec.lower(node, caps) if _one_row(node) else matmul.lower(node, caps)
+
+
+def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
+    """Every way to run the node, by name."""
+    return matvec.variants(node, caps) if _one_row(node) else matmul.variants(node, caps)
+
+
+def _one_row(node: Node) -> bool:
+    return rows(node.named["x"].tensor.shape) == 1

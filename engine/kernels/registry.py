@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from types import ModuleType
+from typing import cast
 
 from engine.gpu.capabilities import Capabilities
 from engine.graph.node import GraphError, Node
 from engine.kernels import attention, elementwise, embedding, linear, norm, rope, rows, sample
 from engine.kernels.base import Dispatch
 
-Lower = Callable[[Node, Capabilities], list[Dispatch]]
-
-FAMILIES: dict[str, Lower] = {
-    "embedding": embedding.lower,
-    "rms_norm": norm.lower,
-    "linear": linear.lower,
-    "rope_cache": rope.lower,
-    "attention": attention.lower,
-    "gated": elementwise.lower,
-    "add": elementwise.lower,
-    "mul": elementwise.lower,
-    "scale": elementwise.lower,
-    "softcap": elementwise.lower,
-    "silu": elementwise.lower,
-    "gelu_tanh": elementwise.lower,
-    "elementwise": elementwise.lower,
-    "concat": rows.lower_concat,
-    "last_row": rows.lower,
-    "sample": sample.lower,
+#: Each family has ``lower(node, caps)``, its own choice, and ``variants(node, caps)``, all by name.
+FAMILIES: dict[str, ModuleType] = {
+    "embedding": embedding,
+    "rms_norm": norm,
+    "linear": linear,
+    "rope_cache": rope,
+    "attention": attention,
+    "gated": elementwise,
+    "add": elementwise,
+    "mul": elementwise,
+    "scale": elementwise,
+    "softcap": elementwise,
+    "silu": elementwise,
+    "gelu_tanh": elementwise,
+    "elementwise": elementwise,
+    "concat": rows,
+    "last_row": rows,
+    "sample": sample,
 }
 
 
 def lower(node: Node, caps: Capabilities) -> list[Dispatch]:
     """The dispatches of a node on this device.
 
+    A family whose self-test found wrong variants gives the first of those that are left.
+
     Raises:
-        GraphError: no family knows the op.
+        GraphError: no family knows the op, or every variant of it is wrong on this device.
     """
+    family = _family(node)
+    if not any(name.startswith(f"{node.op}/") for name in caps.excluded):
+        return cast("list[Dispatch]", family.lower(node, caps))
+    for name, dispatches in variants(node, caps).items():
+        if caps.allows(node.op, name):
+            return dispatches
+    raise GraphError(f"Every kernel for {node.op} is excluded on this device.")
+
+
+def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
+    """Every way to run a node on this device, by name."""
+    return cast("dict[str, list[Dispatch]]", _family(node).variants(node, caps))
+
+
+def _family(node: Node) -> ModuleType:
     family = FAMILIES.get(node.op)
     if family is None:
         raise GraphError(f"No kernel computes the op {node.op}.")
-    return family(node, caps)
+    return family

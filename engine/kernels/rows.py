@@ -14,7 +14,17 @@ SIZE = 64
 
 
 def lower(node: Node, caps: Capabilities) -> list[Dispatch]:
-    """``last_row``: row COUNT - 1 of the state, in one dispatch."""
+    """The dispatch of a ``last_row`` or ``concat`` node."""
+    return _concat(node, caps) if node.op == "concat" else _last_row(node, caps)
+
+
+def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
+    """Every way to run the node, by name: there is one."""
+    return {"rows": lower(node, caps)}
+
+
+def _last_row(node: Node, caps: Capabilities) -> list[Dispatch]:
+    """Row COUNT - 1 of the state."""
     x, state, y = node.named["x"], node.named["state"], node.output
     params = {
         "tokens": x.tensor.shape.w,
@@ -27,8 +37,8 @@ def lower(node: Node, caps: Capabilities) -> list[Dispatch]:
     return [Dispatch("rows/last_row.wgsl", params, binds, grid, "last_row")]
 
 
-def lower_concat(node: Node, caps: Capabilities) -> list[Dispatch]:
-    """``concat``: matrices of as many rows side by side, in one dispatch.
+def _concat(node: Node, caps: Capabilities) -> list[Dispatch]:
+    """Matrices of as many rows side by side.
 
     Raises:
         GraphError: more matrices than the device binds in one kernel.

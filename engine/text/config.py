@@ -112,6 +112,10 @@ def read_config(
             f"The model file has {heads} attention heads, which {kv_heads} key heads cannot share."
         )
     head_dim = header.whole("attention.key_length", embedding // heads, most=1024)
+    if head_dim % 4:
+        raise UnsupportedModelError(
+            f"The model's attention heads are {head_dim} channels wide; a multiple of 4 is needed."
+        )
     if header.whole("attention.value_length", head_dim, most=1024) != head_dim:
         raise UnsupportedModelError("Keys and values of different sizes are not supported.")
     if header.find("expert_count"):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.formats.gguf import open_gguf
 from engine.gpu.device import Device, open_device
+from engine.gpu.findings import Findings
 from engine.gpu.ledger import Purpose
 from engine.gpu.memory import device_memory
-from engine.kernels.selftest import check_device
 from engine.text.chat_template import ChatTemplate
 from engine.text.context import Fitted, fit_messages
 from engine.text.errors import TextError
 from engine.text.loader import Loaded, load
 from engine.text.report import doctor_report
 from engine.text.sampling import Sampling
+from engine.text.selftest import check_device
 from engine.text.session import Answer, Callbacks, Session
 from engine.text.tokenizer import Tokenizer, load_tokenizer
 from engine.text.weights import Cancelled, Progress
@@ -64,20 +66,27 @@ class ActiveModel:
 class TextEngine:
     """Loads models and answers on one device. Not safe for threads, but for :meth:`memory`."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, findings: Findings) -> None:
         self.device = device
+        self._findings = findings
         self._active: ActiveModel | None = None
 
     @classmethod
-    def open(cls, settings: Settings) -> TextEngine:
-        """Open the GPU and test it the first time it is seen.
+    def open(cls, settings: Settings, cache: Path | None = None) -> TextEngine:
+        """Open the GPU.
+
+        Args:
+            cache: the folder where what is found out about this GPU is kept; None: nowhere.
 
         Raises:
             NoAdapterError: nothing usable was found.
         """
         without = frozenset(settings.without)
         device = open_device(settings.backend, settings.device, without)
-        return cls(device)
+        findings = Findings(None if cache is None else cache / "devices.json")
+        known = findings.of(device.caps).get("excluded", [])
+        device.caps = replace(device.caps, excluded=frozenset(known))
+        return cls(device, findings)
 
     @property
     def active(self) -> ActiveModel:
@@ -91,7 +100,9 @@ class TextEngine:
     ) -> Fields:
         """Load a model in place of the one before; see the worker's protocol for the fields."""
         self.unload()
-        check_device(self.device, progress)
+        with open_gguf(path) as file:
+            kinds = {info.quant for info in file.tensors.values() if len(info.shape) == 2}
+        check_device(self.device, kinds, self._findings, progress)
         self.device.ledger.reset_peak()
         loaded = load(self.device, path, context, progress, cancelled)
         try:

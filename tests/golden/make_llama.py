@@ -34,7 +34,7 @@ TINY = {
             intermediate_size=100,
             num_attention_heads=6,
             num_key_value_heads=2,
-            head_dim=10,
+            head_dim=12,
             vocab_size=259,
             tie_word_embeddings=False,
         ),

@@ -32,7 +32,7 @@ def check_concat(
     node = make_node("concat", {f"in{i}": part for i, part in enumerate(parts)}, [y])
     rng = np.random.default_rng(2)
     data = {part: rng.normal(size=(3, part.tensor.shape.c)).astype(np.float32) for part in parts}
-    (have,) = run(device, rows.lower_concat(node, device.caps), data, [y])
+    (have,) = run(device, rows.lower(node, device.caps), data, [y])
     np.testing.assert_array_equal(have, np.concatenate(list(data.values()), axis=1))
 
 
