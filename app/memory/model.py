@@ -74,14 +74,16 @@ HINTS = {
 
 def memory_from(fields: Mapping[str, object]) -> MemoryState:
     """Read the protocol's ``memory`` object; what is missing or malformed counts as unknown."""
-    known = {key: _whole(fields.get(key)) for key in ("device_total", "device_used", "others")}
-    ours = {
-        key: _whole(fields.get(key)) or 0
-        for key in ("weights", "kv_cache", "activations", "other", "total", "peak")
-    }
     return MemoryState(
-        **ours,
-        **known,
+        weights=_whole(fields.get("weights")) or 0,
+        kv_cache=_whole(fields.get("kv_cache")) or 0,
+        activations=_whole(fields.get("activations")) or 0,
+        other=_whole(fields.get("other")) or 0,
+        total=_whole(fields.get("total")) or 0,
+        peak=_whole(fields.get("peak")) or 0,
+        device_total=_whole(fields.get("device_total")),
+        device_used=_whole(fields.get("device_used")),
+        others=_whole(fields.get("others")),
         device_name=str(fields.get("device_name") or ""),
         unified=bool(fields.get("unified", False)),
     )

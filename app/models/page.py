@@ -67,7 +67,7 @@ class CardList(QScrollArea):
         for layout in (self.top, self._column, self.bottom):
             layout.setSpacing(GAP)
             column.addLayout(layout)
-        column.addStretch()
+        column.addStretch(1)
         self.setWidget(inner)
         self.cards: dict[str, RowCard] = {}
 
@@ -157,7 +157,8 @@ class ModelsPage(QWidget):
         self.search.setVisible(models >= SEARCH_FROM or searching)
 
     def page_shown(self) -> None:
-        """The window brought the page to the front."""
+        """The window brought the page to the front; Tab goes to its first control from here."""
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.shown.emit()
 
     def open_search(self) -> None:

@@ -38,11 +38,7 @@ IDLE_MINUTES = (
     *(Choice(n, f"After {n} minutes of rest") for n in (5, 15, 30)),
     Choice(60, "After an hour of rest"),
 )
-BACKENDS = (
-    Choice("", "Automatic"),
-    Choice("wgpu", "wgpu (comes with Driftwood)"),
-    Choice("dawn", "Dawn (an extra, if installed)"),
-)
+BACKENDS = {"wgpu": "wgpu, comes with Driftwood", "dawn": "Dawn, an extra"}
 NETWORK_USES = (
     NetworkUse(
         "Getting the starter model",
@@ -76,3 +72,10 @@ def device_choices(devices: Sequence[str], chosen: str) -> tuple[Choice, ...]:
     """Automatic, every GPU that was found, and the chosen one even if it is not there now."""
     found = (Choice("", "Automatic"), *(Choice(name, name) for name in devices))
     return with_value(found, chosen, f"{chosen} (not found now)")
+
+
+def backend_choices(installed: Sequence[str], chosen: str) -> tuple[Choice, ...]:
+    """Automatic, the backends that are installed, and the chosen one even if it is not."""
+    names = installed or tuple(BACKENDS)
+    found = (Choice("", "Automatic"), *(Choice(name, BACKENDS.get(name, name)) for name in names))
+    return with_value(found, chosen, f"{BACKENDS.get(chosen, chosen)} (not installed)")

@@ -15,17 +15,17 @@ from PySide6.QtWidgets import QFileDialog
 from app.memory.feed import feed_of
 from app.memory.units import size, time_left
 from app.settings.choices import (
-    BACKENDS,
     CONTEXTS,
     HEADROOMS,
     IDLE_MINUTES,
     KEPT_ON_RESET,
+    backend_choices,
     device_choices,
     with_value,
 )
 from app.settings.idle import IdleUnloader
 from app.settings.page import SettingsPage
-from app.settings.report import Report, devices_of, report_text
+from app.settings.report import Report, backends_of, devices_of, report_text
 from app.settings.rows import connect_setting
 from app.settings.secret import TokenKeeper
 from app.shell.page import AppContext
@@ -102,7 +102,7 @@ class SettingsController(QObject):
         page.idle_box.show_choices(with_value(IDLE_MINUTES, minutes, f"After {minutes} minutes"))
         page.device_box.show_choices(device_choices(devices_of(self.report), device))
         backend = str(get("backend"))
-        page.backend_box.show_choices(with_value(BACKENDS, backend, backend))
+        page.backend_box.show_choices(backend_choices(backends_of(self.report), backend))
         page.theme_pills.show_value(get("theme"))
         page.context_box.show_value(context)
         page.headroom_box.show_value(headroom)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
 )
 
 from app.settings.choices import (
-    BACKENDS,
     CONTEXTS,
     HEADROOMS,
     IDLE_MINUTES,
@@ -23,6 +22,7 @@ from app.settings.choices import (
     NOTHING_ELSE,
     ONLY_THESE,
     THEMES,
+    backend_choices,
     device_choices,
 )
 from app.settings.help import HelpColumn
@@ -86,7 +86,8 @@ class SettingsPage(QWidget):
         return SECTIONS[self.stack.currentIndex()]
 
     def page_shown(self) -> None:
-        """The window brought the page to the front."""
+        """The window brought the page to the front; Tab goes to its first control from here."""
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.shown.emit()
 
     def take_wishes(self, **wishes: object) -> None:
@@ -171,7 +172,7 @@ class SettingsPage(QWidget):
             "A change takes effect at the next load; what is loaded now is unloaded.",
         )
         self.device_box = ChoiceBox("settings_device_box", "GPU", device_choices((), ""))
-        self.backend_box = ChoiceBox("settings_backend", "Backend", BACKENDS)
+        self.backend_box = ChoiceBox("settings_backend", "Backend", backend_choices((), ""))
         device.add_row("GPU", "Automatic takes the fastest that was found.", self.device_box)
         device.add_row("Backend", "The library that speaks to the GPU.", self.backend_box)
         memory = RowsCard("Memory", "settings_memory_card")

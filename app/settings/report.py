@@ -19,23 +19,21 @@ TITLES = {
     "api": "Graphics interface",
     "library": "Library",
     "vendor": "Vendor",
-    "type": "Kind",
-    "software": "Software only",
+    "kind": "Kind",
     "memory": "Memory",
-    "device_total": "Memory",
     "features": "Features",
     "limits": "Limits",
     "selftest": "Self-test",
     "platform": "System",
 }
-HIDDEN = frozenset({"ok", "problems", "adapters", "devices", "backends"})
-LIMITS = {
-    "max-buffer-size": "largest buffer",
-    "max-storage-buffer-binding-size": "largest binding",
-    "max-compute-workgroup-storage-size": "workgroup memory",
-    "max-compute-invocations-per-workgroup": "threads a workgroup",
+HIDDEN = frozenset({"ok", "software", "problems", "adapters"})
+FEATURES = {
+    "f16": "16-bit floats",
+    "dp4a": "8-bit dot products",
+    "unified_memory": "memory shared with the processor",
 }
-BYTES_FROM = 2**14  # a limit above this is a number of bytes
+SOFTWARE = frozenset({"software", "cpu"})  # kinds of adapters that are no GPU
+BYTES_FROM = 2**14  # a bare number above this is a number of bytes
 
 
 def rows_of(report: Report) -> tuple[tuple[str, str], ...]:
@@ -49,15 +47,14 @@ def rows_of(report: Report) -> tuple[tuple[str, str], ...]:
 
 def problems_of(report: Report) -> tuple[str, ...]:
     """What is missing or wrong, each a sentence."""
-    found = report.get("problems")
-    return tuple(str(one) for one in found) if isinstance(found, Sequence) else ()
+    return tuple(str(one) for one in _items(report.get("problems")))
 
 
 def verdict_of(report: Report) -> tuple[str, str]:
     """The look ("accent", "warning" or "bad") and the sentence over the report."""
     if report.get("ok") is False or not report.get("device"):
         return "bad", "No GPU that Driftwood can use was found."
-    if report.get("software"):
+    if report.get("software") or str(report.get("kind")).lower() in SOFTWARE:
         return "warning", "There is no GPU here: the processor does the work, slowly."
     if problems_of(report):
         return "warning", "Your GPU works. Something below could be better."
@@ -68,8 +65,12 @@ def words_of(key: str, value: object) -> str:
     """One value for people."""
     if key == "selftest" and isinstance(value, Mapping):
         return selftest_words(value)
+    if key == "features" and isinstance(value, Mapping):
+        return features_words(value)
     if key == "limits" and isinstance(value, Mapping):
         return limits_words(value)
+    if key == "memory" and isinstance(value, Mapping):
+        return memory_words(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -77,28 +78,52 @@ def words_of(key: str, value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{title_of(str(k))} {words_of('', v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(words_of("", one) for one in value)
+        words = [words_of("", one) for one in value]
+        if len(words) == 2 and all(isinstance(one, int) for one in value):  # a range
+            return words[0] if words[0] == words[1] else f"{words[0]} to {words[1]}"
+        return ", ".join(word for word in words if word)
     return "" if value is None else str(value)
 
 
 def selftest_words(result: Report) -> str:
-    """``12 of 12 checks passed`` and the names of those that did not."""
+    """How many checks passed, or which kernels computed wrongly and are not used."""
+    if "excluded" in result:
+        names = [str(one) for one in _items(result["excluded"])]
+        return f"not used here: {', '.join(names)}" if names else "every kernel computes rightly"
     passed, failed = _count(result.get("passed")), _count(result.get("failed"))
     words = f"{passed} of {passed + failed} checks passed"
-    names = result.get("failed")
-    if isinstance(names, list | tuple) and names:
-        words += ": " + ", ".join(str(one) for one in names) + " failed"
-    return words
+    names = [str(one) for one in _items(result.get("failed"))]
+    return f"{words}: {', '.join(names)} failed" if names else words
+
+
+def features_words(features: Report) -> str:
+    """What the device can do; what it cannot is left out."""
+    words: list[str] = []
+    for key, value in features.items():
+        name = FEATURES.get(key, title_of(key).lower())
+        if value is True:
+            words.append(name)
+        elif not isinstance(value, bool) and (told := words_of("", value)):
+            words.append(f"{name} {told}")
+    return ", ".join(words)
 
 
 def limits_words(limits: Report) -> str:
-    """The few limits that decide what runs."""
-    found = []
+    """The limits of the device, bytes as sizes."""
+    words: list[str] = []
     for key, value in limits.items():
-        name = LIMITS.get(key.replace("_", "-"))
-        if name and isinstance(value, int):
-            found.append(f"{name} {size(value) if value >= BYTES_FROM else count(value)}")
-    return ", ".join(found)
+        name = title_of(key.removesuffix("_bytes")).lower()
+        is_bytes = key.endswith("_bytes") and isinstance(value, int)
+        words.append(f"{name} {size(value) if is_bytes else words_of('', value)}")  # type: ignore[arg-type]
+    return ", ".join(words)
+
+
+def memory_words(memory: Report) -> str:
+    """``1.4 GiB of 8.0 GiB in use``; nothing where the platform does not tell."""
+    total, used = memory.get("total"), memory.get("used")
+    if not isinstance(total, int):
+        return "not told by this system"
+    return f"{size(used)} of {size(total)} in use" if isinstance(used, int) else size(total)
 
 
 def title_of(key: str) -> str:
@@ -107,37 +132,32 @@ def title_of(key: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def names_of(report: Report, *keys: str) -> tuple[str, ...]:
-    """The names in the first list of the report that is there, e.g. of its adapters."""
-    for key in keys:
-        found = report.get(key)
-        if isinstance(found, list | tuple):
-            names = [one.get("name") if isinstance(one, Mapping) else one for one in found]
-            return tuple(dict.fromkeys(str(name) for name in names if name))
-    return ()
-
-
 def devices_of(report: Report) -> tuple[str, ...]:
     """The GPUs that can be chosen; at least the one in use."""
-    named = names_of(report, "adapters", "devices")
+    adapters = _items(report.get("adapters"))
+    names = [one.get("name") if isinstance(one, Mapping) else one for one in adapters]
     device = report.get("device")
-    return named or ((str(device),) if device else ())
+    return tuple(dict.fromkeys(str(name) for name in (*names, device) if name))
+
+
+def backends_of(report: Report) -> tuple[str, ...]:
+    """The backends that are installed; none before the doctor has looked."""
+    return tuple(str(one) for one in _items(report.get("backends_installed")))
 
 
 def report_text(report: Report, versions: Sequence[tuple[str, str]]) -> str:
     """Everything as plain text, for "Copy report"."""
     lines = ["Driftwood report", ""]
     lines += [f"{name}: {value}" for name, value in (*versions, *rows_of(report))]
-    limits = report.get("limits")
-    if isinstance(limits, Mapping):
-        lines += ["", "All limits:", *(f"  {name}: {value}" for name, value in limits.items())]
     problems = problems_of(report)
     lines += ["", "Problems:" if problems else "No problems found."]
     lines += [f"  - {one}" for one in problems]
     return "\n".join(lines) + "\n"
 
 
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
 def _count(value: object) -> int:
-    if isinstance(value, list | tuple):
-        return len(value)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) else len(_items(value))

@@ -82,7 +82,7 @@ def test_another_backend_is_told_to_the_worker(logged: tuple[AppContext, Path]) 
     page, _ = opened(context)
     told = wait_signal(
         context.messages.told,
-        lambda: choose(page, "settings_backend", "Dawn (an extra, if installed)"),
+        lambda: choose(page, "settings_backend", "Dawn, an extra"),
     )
     assert told == ("info", "This takes effect at the next load.")
     assert requests(log, "settings")[-1]["backend"] == "dawn"
