@@ -1,4 +1,4 @@
-"""The self-test of an adapter and driver: drivers lie, so a kernel must prove itself before it runs.
+"""The self-test of an adapter and driver: a kernel must prove itself before it may run.
 
 The first time a device (and a weight kind) is seen, every kernel that would be used is run on a
 small shape and compared with numpy. Where the chosen variant is wrong, all variants of its family
