@@ -65,6 +65,8 @@ class ActionRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACE.small)
+        if not align_right:
+            row.addSpacing(-8)  # the first icon stands below the text's edge
         if align_right:
             row.addStretch(1)
         self.buttons: dict[str, Button] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.blocks import Block, Code, GrowingMarkdown, Text, Thought, parse, split_thought
@@ -11,6 +12,7 @@ from app.theme.theme import interface_font
 from app.theme.tokens import TYPE
 from app.widgets.base import wire_theme
 
+SAMPLE = "A line of English text in its usual mixture of wide and narrow letters."
 _KINDS = {TextView: Text, CodeView: Code, ThoughtView: Thought}
 
 
@@ -44,10 +46,8 @@ class AnswerBody(QWidget):
 
     def recolour(self, _tokens: Tokens) -> None:
         """A line holds at most so many characters; wider is hard to read."""
-        from PySide6.QtGui import QFontMetrics
-
-        width = QFontMetrics(interface_font()).averageCharWidth() * TYPE.measure
-        self._measure = width
+        width = QFontMetricsF(interface_font()).horizontalAdvance(SAMPLE)
+        self._measure = round(width * TYPE.measure / len(SAMPLE))
         for view in self._views:
             self._bound(view)
 

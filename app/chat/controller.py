@@ -98,7 +98,8 @@ class ChatController(QObject):
     def items(self) -> list[Item]:
         """The branch on show with versions and the line above which messages were dropped."""
         path = self.path()
-        dropped = set(next((m.dropped for m in reversed(path) if m.role == "assistant"), ()))
+        answers = (m for m in reversed(path) if m.role == "assistant" and m.state != State.FAILED)
+        dropped = set(next((m.dropped for m in answers), ()))
         items: list[Item] = []
         for place, one in enumerate(path):
             versions = versions_of(self.messages, one.id)

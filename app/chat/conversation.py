@@ -170,8 +170,9 @@ class Conversation(QScrollArea):
         QTimer.singleShot(0, self, lambda: bar.setValue(bar.maximum() - from_end))
 
     def _set_margins(self) -> None:
-        side = max(SPACE.page, (self.viewport().width() - WIDTH) // 2)
-        self._column.setContentsMargins(side, SPACE.page, side, SPACE.page)
+        side = max(SPACE.page, (self.width() - WIDTH) // 2)
+        bar = self.width() - self.viewport().width()  # the column stays in line with the composer
+        self._column.setContentsMargins(side, SPACE.page, max(0, side - bar), SPACE.page)
 
     def _note_position(self) -> None:
         bar = self.verticalScrollBar()
@@ -180,6 +181,7 @@ class Conversation(QScrollArea):
 
     def _keep_position(self) -> None:
         bar = self.verticalScrollBar()
+        self._set_margins()
         if self._following:
             bar.setValue(bar.maximum())
         self._place_jump()

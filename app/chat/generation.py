@@ -58,6 +58,7 @@ class Generation(QObject):
         self._prompt = prompt
         self._request = 0
         self._parts: list[str] = [message.text]
+        self._streamed = False
         self._unsaved = False
         self._told_unsaved = False
         self._stopping = False
@@ -94,7 +95,7 @@ class Generation(QObject):
     def _hear(self, event: Event) -> None:
         if event.event == "text":
             self._parts.append(str(event.get("text", "")))
-            self._unsaved = True
+            self._streamed = self._unsaved = True
             for timer in (self._show, self._save):
                 if not timer.isActive():
                     timer.start()
@@ -118,7 +119,7 @@ class Generation(QObject):
 
     def _result(self, event: Event) -> Message:
         message = self._current()
-        if len(self._parts) == 1:  # nothing was streamed
+        if not self._streamed:
             message = replace(message, text=message.text + str(event.get("text") or ""))
         state = _STATES.get(str(event.get("stop_reason")), State.DONE)
         stats = {name: event.get(name) for name in _STATS if event.get(name) is not None}

@@ -42,7 +42,7 @@ class Head(QFrame):
         self.list_button.hide()
         self.title = ElidedLabel("New chat", "title", "chat_title")
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.model = pill_button("No model", "model_pill", "models")
+        self.model = pill_button("No model", "model_pill", "ring")
         self.menu = QMenu(self.model)
         self.menu.setObjectName("model_menu")
         self.model.setMenu(self.menu)
@@ -64,10 +64,10 @@ class Head(QFrame):
         elif current is None:
             words = "No model"
         else:
-            words = model_words(current)
+            words = model_words(state.title_of(current), current)
         loaded = state.is_loaded
         self.model.setText(f"{words}  ▾")
-        self.model.set_icon("check" if loaded else "models", "accent" if loaded else "dim")
+        self.model.set_icon("dot" if loaded else "ring", "accent" if loaded else "dim")
         tip = _model_tip(state)
         self.model.setToolTip(tip)
         self.model.setAccessibleName(f"Model: {words}")
@@ -86,7 +86,7 @@ class Head(QFrame):
     def _fill_menu(self, state: ModelsState) -> None:
         self.menu.clear()
         for model in state.usable:
-            action = QAction(model_words(model), self.menu)
+            action = QAction(model_words(state.title_of(model), model), self.menu)
             action.setCheckable(True)
             action.setChecked(state.current is not None and model["name"] == state.current["name"])
             action.triggered.connect(lambda _on=False, n=model["name"]: self.model_chosen.emit(n))

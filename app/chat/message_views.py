@@ -144,7 +144,7 @@ class UserView(MessageView):
         self.setAccessibleName("Your message")
         self.bubble = frame("bubble", "bubble")
         inner = QVBoxLayout(self.bubble)
-        inner.setContentsMargins(SPACE.group, 10, SPACE.group, 10)
+        inner.setContentsMargins(SPACE.group, 12, SPACE.group, 7)
         inner.setSpacing(SPACE.row)
         for file in message.attachments:
             inner.addWidget(_attachment_line(file.name), 0, Qt.AlignmentFlag.AlignLeft)
@@ -209,7 +209,10 @@ class AnswerView(MessageView):
             self.status.hide()
         self.setAccessibleName("Answer, being written" if is_streaming else "Answer")
         self.note.show_note(message)
-        self.actions.setVisible(not is_streaming and self._editor is None)
+        is_empty = message.state is State.FAILED and not message.text and count == 1
+        self.actions.setVisible(not (is_streaming or is_empty) and self._editor is None)
+        for name in ("edit", "copy", "branch"):
+            self.actions.buttons[name].setVisible(bool(message.text))
         self.actions.versions.show_versions(at, count)
         can_continue = message.state in UNFINISHED and bool(message.text)
         self.actions.buttons["continue"].setVisible(can_continue)
@@ -266,7 +269,7 @@ class Note(QFrame):
         self.retry = plain_button("Retry", "note_retry", "refresh")
         self._message: Message | None = None
         self.details.clicked.connect(self._copy_details)
-        row.addWidget(self.icon, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.icon)
         row.addWidget(self.text, 1)
         row.addWidget(self.details)
         row.addWidget(self.retry)

@@ -41,6 +41,12 @@ class ModelsState:
         loaded = [m for m in usable if m.get("loaded")]
         return (loaded or usable or [None])[0]
 
+    def title_of(self, model: Model) -> str:
+        """A model's name for people: the catalogue's, or the file's."""
+        known = (one for one in self.catalogue if one.get("name") == model.get("name"))
+        named = next(known, model)
+        return str(named.get("title") or model.get("name") or "")
+
     @property
     def is_loaded(self) -> bool:
         """True if the current model is in GPU memory."""

@@ -242,6 +242,8 @@ class ChatPage(QFrame):
         if not models.getting and models.state.needs_first_model:
             self.welcome.first.show_idle(models.state.starter)
         self.welcome.show_state(models.state, getting=models.getting)
+        if self.welcome.currentWidget() is self.welcome.first and not self.composer.text():
+            self.welcome.first.get.setFocus()
         missing = models.state.needs_first_model
         self.composer.set_blocked("Get a model first" if missing else "")
         if not missing:

@@ -46,7 +46,8 @@ class DialRow(QWidget):
         if isinstance(self.number, QDoubleSpinBox):
             self.number.setDecimals(dial.decimals)
             self.number.setSingleStep(1 / self._scale if dial.decimals < 2 else 0.05)
-        self.number.setFixedWidth(76)
+        self.number.setProperty("kind", "compact")
+        self.number.setFixedWidth(68)
         self.number.setAlignment(Qt.AlignmentFlag.AlignRight)
         name_widget(self.number, dial.name, dial.word, dial.tip)
         self.slider = QSlider(Qt.Orientation.Horizontal)
@@ -194,7 +195,8 @@ class SidePanel(QFrame):
         name_widget(self.stop, "stop_words", "Stop words", "The answer ends before any of these")
         self.stop.setPlaceholderText("END, ###")
         self.stop.textChanged.connect(lambda text: self._set("stop", text))
-        self.stop.setFixedWidth(130)
+        self.stop.setProperty("kind", "compact")
+        self.stop.setFixedWidth(116)
         self._column.addLayout(_line("Stop words", self.stop))
 
     def _add_foot(self) -> None:
@@ -217,7 +219,8 @@ def _number(low: int, high: int, lowest: str, tip: str) -> QSpinBox:
     field.setRange(low, high)
     field.setSpecialValueText(lowest)
     field.setGroupSeparatorShown(True)
-    field.setFixedWidth(130)
+    field.setProperty("kind", "compact")
+    field.setFixedWidth(116)
     field.setAlignment(Qt.AlignmentFlag.AlignRight)
     field.setToolTip(tip)
     return field

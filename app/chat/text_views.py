@@ -10,6 +10,8 @@ from PySide6.QtGui import (
     QFontMetricsF,
     QGuiApplication,
     QResizeEvent,
+    QTextBlockFormat,
+    QTextCursor,
     QTextOption,
     QWheelEvent,
 )
@@ -49,6 +51,7 @@ class TextView(QTextBrowser):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
         self.document().setUndoRedoEnabled(False)
+        self.document().setIndentWidth(24)
         self.viewport().setAutoFillBackground(False)
         self.anchorClicked.connect(self._open)
         self.highlighted.connect(lambda url: self.setToolTip(url.toString()))
@@ -69,6 +72,12 @@ class TextView(QTextBrowser):
         """Show a text as it is."""
         self._source = (text, False)
         self.setPlainText(text)
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        shape = QTextBlockFormat()
+        proportional = QTextBlockFormat.LineHeightTypes.ProportionalHeight
+        shape.setLineHeight(line_height(), proportional.value)
+        cursor.mergeBlockFormat(shape)
         self.fit()
 
     def recolour(self, _tokens: Tokens) -> None:
@@ -108,27 +117,31 @@ class TextView(QTextBrowser):
             QDesktopServices.openUrl(url)
 
 
+def line_height() -> int:
+    """Our line height in per cent of the font's own, which differs from font to font."""
+    font = interface_font()
+    pixels = font.pointSizeF() * (1 if points(1) != 1 else 96 / 72)
+    return round(100 * TYPE.line_height * pixels / QFontMetricsF(font).lineSpacing())
+
+
 def answer_css(tokens: Tokens) -> str:
     """The style sheet of rich text: Qt's own subset of CSS."""
-    font = interface_font()
-    # Qt's 100 % is the font's own line; ours is a multiple of its size, whatever the font.
-    pixels = font.pointSizeF() * (1 if points(1) != 1 else 96 / 72)
-    spacing = round(100 * TYPE.line_height * pixels / QFontMetricsF(font).lineSpacing())
+    spacing = line_height()
     mono = mono_font().family()
     size, small = points(TYPE.body), points(TYPE.mono)
     return f"""
     p, li {{ line-height: {spacing}%; margin-top: 0; margin-bottom: 10px; }}
     li {{ margin-bottom: 4px; }}
-    ul, ol {{ margin-top: 0; margin-bottom: 10px; -qt-list-indent: 1; }}
-    h1 {{ font-size: {size + 4}pt; font-weight: 600; margin-top: 8px; margin-bottom: 8px; }}
-    h2 {{ font-size: {size + 2}pt; font-weight: 600; margin-top: 8px; margin-bottom: 6px; }}
+    ul, ol {{ margin-top: 0; margin-bottom: 10px; }}
+    h1 {{ font-size: {size + 4}pt; font-weight: 600; margin-top: 12px; margin-bottom: 8px; }}
+    h2 {{ font-size: {size + 2}pt; font-weight: 600; margin-top: 12px; margin-bottom: 6px; }}
     h3 {{ font-size: {size + 1}pt; font-weight: 600; margin-top: 6px; margin-bottom: 6px; }}
     h4, h5, h6 {{ font-size: {size}pt; font-weight: 600; margin-top: 6px; margin-bottom: 4px; }}
     a {{ color: {tokens.accent}; text-decoration: underline; }}
     code {{ font-family: '{mono}'; font-size: {small}pt; background-color: {tokens.panel}; }}
     pre {{ font-family: '{mono}'; font-size: {small}pt; margin: 4px 0 10px 0; }}
     blockquote {{ color: {tokens.dim}; margin: 0 24px 10px 24px; }}
-    table {{ border-collapse: collapse; margin-bottom: 12px; }}
+    table {{ border-collapse: collapse; margin-top: 6px; margin-bottom: 12px; }}
     th, td {{ border: 1px solid {tokens.line}; padding: 5px 10px; }}
     th {{ font-weight: 600; background-color: {tokens.panel}; }}
     hr {{ color: {tokens.line}; }}
@@ -237,7 +250,11 @@ class ThoughtView(QFrame):
         self.button = quiet_button("", "thought_toggle", "chevron-right")
         self.button.setCheckable(True)
         self.button.toggled.connect(self._fold)
-        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        row = QHBoxLayout()
+        row.addSpacing(-8)  # the icon stands at the text's edge
+        row.addWidget(self.button)
+        row.addStretch(1)
+        column.addLayout(row)
         self.body = frame("quote", "thought_body")
         inner = QVBoxLayout(self.body)
         inner.setContentsMargins(SPACE.inner, 0, 0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.models import ModelsState
 from app.memory.units import join_words, progress_pair, size, speed, time_left
@@ -53,8 +53,7 @@ class Examples(EmptyState):
         button = plain_button("", f"example_{number}")
         button.setAccessibleName(f"{title}: {prompt}")
         button.setToolTip("Put this into your message")
-        button.setMinimumSize(248, 86)
-        button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        button.setFixedSize(256, 3 * button.fontMetrics().lineSpacing() + 36)
         inner = QVBoxLayout(button)
         inner.setContentsMargins(14, 10, 14, 10)
         inner.setSpacing(SPACE.small)

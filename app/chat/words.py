@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from app.memory.units import count, progress_pair
+from app.memory.units import count, join_words, progress_pair
 from app.storage.records import Message
 
 LONGEST_TITLE = 48
@@ -31,7 +31,7 @@ def title_from(prompt: str) -> str:
 
 
 def stats_words(message: Message) -> str:
-    """ "61 tok/s · first token 0.18 s · 214 tokens"; empty while nothing is known."""
+    """Such as "61 tok/s · first token 0.18 s · 214 tokens"; empty while nothing is known."""
     stats = message.stats
     parts: list[str] = []
     if speed := stats.get("decode_tokens_per_second"):
@@ -40,7 +40,7 @@ def stats_words(message: Message) -> str:
         parts.append(f"first token {first:.2f} s" if first < 10 else f"first token {first:.0f} s")
     if (tokens := stats.get("completion_tokens")) is not None:
         parts.append(f"{count(tokens)} token{'' if tokens == 1 else 's'}")
-    return " · ".join(parts)
+    return join_words(*parts)
 
 
 def stats_tip(message: Message) -> str:
@@ -73,7 +73,7 @@ def prefill_words(done: int, total: int) -> tuple[str, float | None]:
 
 
 def context_words(used: int | None, size: int | None) -> str:
-    """ "Context 1 204 / 8 192"."""
+    """What the context pill says: "Context 1 204 / 8 192"."""
     if not size:
         return "Context"
     return f"Context {count(used or 0)} / {count(size)}"
@@ -106,8 +106,6 @@ def group_of(updated: float, now: float | None = None) -> str:
     return "Older"
 
 
-def model_words(model: Mapping[str, Any]) -> str:
-    """ "SmolLM2 135M Instruct · Q4_1": a model's name on the pill and in menus."""
-    quant = str(model.get("quant") or "")
-    name = str(model.get("title") or model.get("name") or "")
-    return f"{name} · {quant}" if quant else name
+def model_words(title: str, model: Mapping[str, Any]) -> str:
+    """A model's name on the pill and in menus: "SmolLM2 135M Instruct · Q4_1"."""
+    return join_words(title, str(model.get("quant") or ""))

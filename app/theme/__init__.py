@@ -1,4 +1,4 @@
-"""How the program looks: colour tokens, one style sheet made from them, icons recoloured by them."""
+"""How the program looks: colour tokens, a style sheet made from them, and recoloured icons."""
 
 from app.theme.icons import icon, pixmap
 from app.theme.theme import MODES, Theme, current, install

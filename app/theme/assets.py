@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 
 
-class AssetMissing(Exception):
+class AssetError(Exception):
     """A file that belongs to the program is not there; the sentence says which."""
 
 
 @cache
 def assets_folder() -> Path:
-    """The folder with icons/ and app/; raises AssetMissing where the installation lacks it."""
+    """The folder with icons/ and app/; raises AssetError where the installation lacks it."""
     bundle = getattr(sys, "_MEIPASS", None)
     roots = [Path(bundle)] if bundle else []
     here = Path(__file__).resolve()
@@ -22,17 +22,17 @@ def assets_folder() -> Path:
         if (root / "assets" / "icons").is_dir():
             return root / "assets"
     places = ", ".join(str(root / "assets") for root in roots)
-    raise AssetMissing(
+    raise AssetError(
         f"The folder with the program's icons is missing (looked at {places}). "
         "Install the program again."
     )
 
 
 def asset(*parts: str) -> Path:
-    """The path of one file below assets/; raises AssetMissing when there is none."""
+    """The path of one file below assets/; raises AssetError when there is none."""
     path = assets_folder().joinpath(*parts)
     if not path.is_file():
-        raise AssetMissing(
+        raise AssetError(
             f"The program's file {'/'.join(parts)} is missing. Install the program again."
         )
     return path

@@ -127,6 +127,11 @@ QPlainTextEdit[kind="bare"], QTextEdit[kind="bare"], QTextBrowser[kind="bare"] {
     background: transparent; border: 0; padding: 0;
 }
 QPlainTextEdit[kind="bare"]:focus, QTextBrowser[kind="bare"]:focus { border: 0; padding: 0; }
+QSpinBox[kind="compact"], QDoubleSpinBox[kind="compact"], QLineEdit[kind="compact"] {
+    padding: 3px 8px; border-radius: 6px; font-size: ${small}pt;
+}
+QSpinBox[kind="compact"]:focus, QDoubleSpinBox[kind="compact"]:focus,
+QLineEdit[kind="compact"]:focus { padding: 2px 7px; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
 QDoubleSpinBox::down-button { width: 0; border: 0; }
 QComboBox::drop-down { border: 0; width: 26px; }

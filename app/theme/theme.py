@@ -16,7 +16,7 @@ MODES = ("system", "light", "dark")
 _installed: list[Theme] = []
 
 
-class ThemeMissing(RuntimeError):
+class ThemeError(RuntimeError):
     """Something asked for the theme before install() was called."""
 
 
@@ -94,9 +94,9 @@ def install(application: QApplication, mode: str = "system") -> Theme:
 
 
 def current() -> Theme:
-    """The installed theme; raises ThemeMissing before install()."""
+    """The installed theme; raises ThemeError before install()."""
     if not _installed:
-        raise ThemeMissing("The theme is not installed yet. Call app.theme.install first.")
+        raise ThemeError("The theme is not installed yet. Call app.theme.install first.")
     return _installed[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app import theme
@@ -54,6 +55,12 @@ class Button(QPushButton):
         size = self.iconSize().width()
         disabled = tokens.dim if self.kind == "primary" else tokens.faint
         self.setIcon(theme.icon(self._icon, getattr(tokens, role), size, disabled))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):  # as well as Space
+            self.click()
+            return
+        super().keyPressEvent(event)
 
     def _follow_check(self) -> None:
         self.recolour(theme.current().tokens)

@@ -71,7 +71,7 @@ class EmptyState(QWidget):
         self.title = title_label(title, f"{object_name}_title")
         self.text = label(text, "dim", f"{object_name}_text", wrap=True)
         self.text.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.text.setMinimumWidth(280)
+        self.text.setMinimumWidth(380)
         self.text.setMaximumWidth(420)
         self.text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         centre = Qt.AlignmentFlag.AlignHCenter
