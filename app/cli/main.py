@@ -83,7 +83,7 @@ def _failed(message: str, code: str, as_json: bool) -> int:
 
 
 def _explain(error: WorkerError, verbose: bool) -> None:
-    if verbose and error.details:
+    if verbose and error.details and error.code != "internal":  # those are in the log above
         say(error.details)
 
 

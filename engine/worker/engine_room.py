@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -233,20 +233,10 @@ def context_for(model: InstalledModel, wanted: int | None) -> int:
 
 
 def sampling_of(asked: Mapping[str, Any]) -> Sampling:
-    """The sampler's settings. Raises SettingError, SettingRefusedError."""
+    """The sampler's settings, nulls left out. Raises SettingError."""
     from engine.text.sampling import Sampling
 
-    known = {one.name for one in fields(Sampling)}
-    unknown = sorted(set(asked) - known)
-    if unknown:
-        raise SettingRefusedError(
-            f'There is no sampling setting "{unknown[0]}". There are: {", ".join(sorted(known))}.'
-        )
-    stops = asked.get("stop") or ()
-    if isinstance(stops, str) or not all(isinstance(one, str) for one in stops):
-        raise SettingRefusedError('The setting "stop" must be a list of texts.')
-    chosen = {name: value for name, value in asked.items() if value is not None}
-    return Sampling(**{**chosen, "stop": tuple(stops)})
+    return Sampling.from_mapping({k: v for k, v in asked.items() if v is not None})
 
 
 def _check_fit(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> None:
