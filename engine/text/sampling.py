@@ -38,7 +38,7 @@ class SettingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Sampler:
+class Sampling:
     """Sampling settings.
 
     Attributes:
@@ -80,7 +80,7 @@ class Sampler:
         object.__setattr__(self, "stop", _stops(self.stop))
 
     @classmethod
-    def from_mapping(cls, values: Mapping[str, object]) -> Sampler:
+    def from_mapping(cls, values: Mapping[str, object]) -> Sampling:
         """Settings from JSON; absent ones keep their default, unknown names are an error."""
         names = [field.name for field in fields(cls)]
         unknown = sorted(set(values) - set(names))
@@ -92,7 +92,7 @@ class Sampler:
             )
         return cls(**cast("dict[str, Any]", dict(values)))
 
-    def with_seed(self) -> Sampler:
+    def with_seed(self) -> Sampling:
         """The same settings with a seed: a fresh one if there was none."""
         if self.seed is not None:
             return self
@@ -146,7 +146,7 @@ def count_history(tokens: Iterable[int], vocab_size: int) -> NDArray[np.int32]:
 
 
 def sample_reference(
-    logits: ArrayLike, history_counts: ArrayLike | None, sampling: Sampler, counter: int
+    logits: ArrayLike, history_counts: ArrayLike | None, sampling: Sampling, counter: int
 ) -> int:
     """The token that ``sampling`` chooses from ``logits`` [vocabulary].
 
@@ -165,14 +165,14 @@ def sample_reference(
     return int(ids[np.argmax(score)])
 
 
-def kept_tokens(logits: ArrayLike, sampling: Sampler) -> NDArray[np.int64]:
+def kept_tokens(logits: ArrayLike, sampling: Sampling) -> NDArray[np.int64]:
     """Ids that pass the filters, ascending (no penalties; for tests of the GPU sampler)."""
     values = _penalised(np.asarray(logits, np.float32), None, sampling)
     return np.flatnonzero(values >= _threshold(values, sampling))
 
 
 def _penalised(
-    logits: NDArray[np.float32], history_counts: ArrayLike | None, sampling: Sampler
+    logits: NDArray[np.float32], history_counts: ArrayLike | None, sampling: Sampling
 ) -> NDArray[np.float32]:
     """Step 1; finite afterwards."""
     values: NDArray[np.float32] = np.nan_to_num(logits, nan=-_HUGE, posinf=_HUGE, neginf=-_HUGE)
@@ -187,7 +187,7 @@ def _penalised(
     return np.clip(np.where(counts > 0, punished, values), -_HUGE, _HUGE).astype(np.float32)
 
 
-def _threshold(values: NDArray[np.float32], sampling: Sampler) -> np.float32:
+def _threshold(values: NDArray[np.float32], sampling: Sampling) -> np.float32:
     """The lowest logit that passes top-k, top-p and min-p."""
     ranked: NDArray[np.float32] = np.sort(values)[::-1]
     top = ranked[0]
