@@ -1,0 +1,203 @@
+"""The op ``linear`` for many tokens (prefill): every decoded weight serves a tile of tokens.
+
+A node becomes one dispatch for each run of rows that lies in one part of the weight. Fused into it
+are a bias, a residual, and the gate of a feed-forward layer; a fused norm becomes a dispatch of its
+own. A :class:`Variant` says how the work is shared out; :func:`choose` picks one for a device,
+:func:`variants` lists those that may run there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.gpu.capabilities import Capabilities
+from engine.graph.node import GraphError, Node, Role, Value
+from engine.graph.ops import rows as rows_of
+from engine.kernels import norm
+from engine.kernels.base import Access, Bind, Dispatch
+from engine.kernels.matmul_tables import GROUP, VARIANTS, Variant, preferred
+from engine.kernels.matvec import Run, runs
+from engine.tensor.descriptor import VEC, DType, Layout, Storage, TensorDesc
+
+
+def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
+    """The dispatches of a ``linear`` node, by ``variant`` or the one that :func:`choose` picks.
+
+    Raises:
+        GraphError: the variant cannot run the node on this device.
+    """
+    before, node = _without_norm(node, caps)
+    variant = choose(node, caps) if variant is None else variant
+    if not allowed(variant, node, caps):
+        raise GraphError(f"The matrix kernel {variant.name} cannot run this node here.")
+    gated = node.attrs["gated"] is not None
+    return [
+        *before,
+        *(_dispatch(node, caps, variant, run) for run in runs(node.named["weight"].weight, gated)),
+    ]
+
+
+def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
+    """Every way to run the node on this device, by the variant's name."""
+    return {v.name: lower(node, caps, v) for v in candidates(node, caps)}
+
+
+def candidates(node: Node, caps: Capabilities) -> list[Variant]:
+    """The variants that may run the node on this device."""
+    return [variant for variant in VARIANTS if allowed(variant, node, caps)]
+
+
+def choose(node: Node, caps: Capabilities) -> Variant:
+    """The variant that a device's table prefers for the node's shape and that is allowed there.
+
+    Raises:
+        GraphError: none is allowed.
+    """
+    desc = node.named["weight"].weight
+    gated = node.attrs["gated"] is not None
+    best = preferred(desc, _tokens(node), caps, gated=gated)
+    for variant in itertools.chain(best, VARIANTS):
+        if allowed(variant, node, caps):
+            return variant
+    raise GraphError(f"No matrix kernel runs {desc.rows}x{desc.cols} {desc.kind} here.")
+
+
+def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    """Whether the device and the node's shapes let a variant run."""
+    size = variant.invocations(caps)
+    if not 0 < size <= min(caps.limits.invocations, caps.limits.workgroup_x):
+        return False
+    gated = node.attrs["gated"] is not None
+    if variant.style == "software":
+        if variant.tokens * 8 % size or (gated and variant.lane_rows < 2):
+            return False
+    else:
+        if variant.style == "f16" and not caps.f16:
+            return False
+        if gated and variant.lane_rows % (2 * VEC):
+            return False
+        if _workgroup_bytes(variant) > caps.limits.workgroup_bytes:
+            return False
+    return _by_fours(variant, node) or _plain(node.output.tensor)
+
+
+def _without_norm(node: Node, caps: Capabilities) -> tuple[list[Dispatch], Node]:
+    """The dispatches of a fused norm, and the node that reads what they write."""
+    eps = node.attrs["norm_eps"]
+    if eps is None:
+        return [], node
+    named = node.named
+    x, gain = named["x"], named.pop("gain")
+    normed = Value(f"{x.name}.normed", x.tensor, Role.ACTIVATION)
+    attrs = {"inputs": ("x", "gain"), "eps": eps}
+    before = norm.lower(Node("rms_norm", (x, gain), (normed,), attrs), caps)
+    named["x"] = normed
+    attrs = {**node.attrs, "norm_eps": None, "inputs": tuple(named)}
+    return before, Node(node.op, tuple(named.values()), node.outputs, attrs)
+
+
+def _tokens(node: Node) -> int:
+    return rows_of(node.named["x"].tensor.shape)
+
+
+def _pads(variant: Variant) -> tuple[int, int]:
+    """Positions added to the pitch of both tiles, so that a loader's lanes hit different banks."""
+    bare = _bytes(variant, 0, 0)
+    return (0, 0) if bare <= 16 << 10 < _bytes(variant, 2, 1) else (2, 1)
+
+
+def _workgroup_bytes(variant: Variant) -> int:
+    return _bytes(variant, *_pads(variant))
+
+
+def _bytes(variant: Variant, pad_w: int, pad_x: int) -> int:
+    vector = 8 if variant.style == "f16" else 16
+    return (variant.rows + pad_w + variant.tokens + pad_x) * variant.step * 8 * vector
+
+
+def _by_fours(variant: Variant, node: Node) -> bool:
+    """Whether rows are written four at a time: runs must then start at a multiple of four."""
+    desc, gated = node.named["weight"].weight, node.attrs["gated"] is not None
+    if variant.style == "software" and variant.lane_rows // (2 if gated else 1) % VEC:
+        return False
+    return all(run.first % VEC == 0 for run in runs(desc, gated))
+
+
+def _plain(desc: TensorDesc) -> bool:
+    return desc.storage is Storage.BUFFER and (desc.layout is Layout.ROWS or desc.shape.w == 1)
+
+
+def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dispatch:
+    desc = node.named["weight"].weight
+    gated = node.attrs["gated"] is not None
+    lanes = variant.invocations(caps)
+    tile_rows = variant.rows or lanes * variant.lane_rows
+    made = tile_rows // 2 if gated else tile_rows
+    tokens = _tokens(node)
+    grid = (-(-tokens // variant.tokens), -(-run.rows // made), 1)
+    groups = -(-desc.cols // GROUP)
+    pad_w, pad_x = _pads(variant)
+    params: dict[str, Any] = {
+        **_row_params(node, run, _by_fours(variant, node)),
+        "tokens": tokens,
+        "groups": groups,
+        "steps": -(-groups // variant.step) * variant.step,
+        "step": variant.step,
+        "lanes": lanes,
+        "tile_tokens": variant.tokens,
+        "tile_rows": tile_rows,
+        "lane_tokens": variant.lane_tokens,
+        "lane_rows": variant.lane_rows,
+        "unroll": 8 if variant.unroll else 1,
+        "half": variant.style == "f16",
+        "pad_w": pad_w,
+        "pad_x": pad_x,
+    }
+    names = [name for _, name in params["names"]]
+    binds = tuple(_binds(node, run, names, vec=params["vec"]))
+    template = "matmul/software.wgsl" if variant.style == "software" else "matmul/tile.wgsl"
+    label = f"matmul {desc.kind} {tokens}x{desc.rows}x{desc.cols} {variant.name}"
+    return Dispatch(template, params, binds, grid, label)
+
+
+def _row_params(node: Node, run: Run, vec: bool) -> dict[str, Any]:
+    """What the end of a row needs to know: see matmul/parts.wgsl and matvec/parts.wgsl."""
+    named, out = node.named, node.output.tensor
+    desc = named["weight"].weight
+    gated = node.attrs["gated"] is not None
+    names = ["w"] if not gated else ["w", "w" if run.parts[0] == run.parts[1] else "u"]
+    return {
+        "cols": desc.cols,
+        "slices": named["x"].tensor.shape.slices,
+        "x_half": named["x"].tensor.dtype is DType.F16,
+        "total": out.shape.c,
+        "rows_here": run.rows,
+        "first": run.first,
+        "starts": run.starts,
+        "norm_eps": None,
+        "gate": node.attrs["gated"],
+        "has_residual": "residual" in named,
+        "has_bias": "bias" in named,
+        "bias_rows": desc.rows,
+        "gate_bias": run.first,
+        "up_bias": run.first + desc.rows // 2 if gated else 0,
+        "pitch": out.shape.slices * VEC,
+        "vec": vec,
+        "y_type": out.dtype.value,
+        "names": list(enumerate(names)),
+        "bound": sorted(set(names), reverse=True),
+    }
+
+
+def _binds(node: Node, run: Run, names: Iterable[str], *, vec: bool) -> Iterator[Bind]:
+    named = node.named
+    yield Bind("x", named["x"])
+    for name, part in dict(zip(names, run.parts, strict=True)).items():
+        yield Bind(name, named["weight"], part=part)
+    raw = "" if vec else f"array<{node.output.tensor.dtype.value}>"
+    yield Bind("y", node.output, Access.WRITE, raw=raw)
+    for part in ("bias", "residual"):
+        if part in named:
+            yield Bind(part, named[part])
