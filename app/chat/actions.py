@@ -65,8 +65,6 @@ class ActionRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACE.small)
-        if not align_right:
-            row.addSpacing(-8)  # the first icon stands below the text's edge
         if align_right:
             row.addStretch(1)
         self.buttons: dict[str, Button] = {}
@@ -77,6 +75,8 @@ class ActionRow(QWidget):
             button.installEventFilter(self)
             self.buttons[name] = button
             row.addWidget(button)
+        if not align_right:  # the first icon stands below the text's edge
+            self.buttons[names[0]].setProperty("flush", True)
         self.versions = VersionSwitch()
         for button in (self.versions.back, self.versions.forth):
             button.installEventFilter(self)

@@ -250,11 +250,8 @@ class ThoughtView(QFrame):
         self.button = quiet_button("", "thought_toggle", "chevron-right")
         self.button.setCheckable(True)
         self.button.toggled.connect(self._fold)
-        row = QHBoxLayout()
-        row.addSpacing(-8)  # the icon stands at the text's edge
-        row.addWidget(self.button)
-        row.addStretch(1)
-        column.addLayout(row)
+        self.button.setProperty("flush", True)
+        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
         self.body = frame("quote", "thought_body")
         inner = QVBoxLayout(self.body)
         inner.setContentsMargins(SPACE.inner, 0, 0, 0)

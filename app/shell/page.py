@@ -30,7 +30,7 @@ class AppContext:
     engine: requests to the worker. settings: the JSON file. theme: tokens and `changed`.
     messages: toasts and dialogs. storage: the chats (app.storage.chats.ChatStore). places: folders.
     go_to(page, **wishes): bring "chat", "images", "models" or "settings" to the front; wishes are
-    handed to that page's `take_wishes(**wishes)` if it has one (e.g. go_to("models", tab="discover")).
+    handed to that page's `take_wishes(**wishes)` if it has one: go_to("models", tab="discover").
     """
 
     engine: EngineClient

@@ -26,7 +26,7 @@ from app.storage.records import (
     newest_leaf,
     path_to,
 )
-from app.storage.schema import NewerFile, migrate
+from app.storage.schema import NewerFileError, migrate
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ class ChatStore:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             return _connect(self.path)
-        except NewerFile:
+        except NewerFileError:
             self.problem = (
                 "Your chats were saved by a newer version of Driftwood, which this version cannot "
                 f"read. Install the newer version to see them. {_NOT_KEPT}"
@@ -238,7 +238,7 @@ class ChatStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open, check and migrate. Raises sqlite3.DatabaseError for a damaged file, NewerFile."""
+    """Open, check and migrate. Raises sqlite3.DatabaseError for a damaged file, NewerFileError."""
     is_small = path.exists() and path.stat().st_size <= _CHECKED_BYTES
     connection = sqlite3.connect(path, timeout=2.0)
     try:

@@ -55,7 +55,7 @@ END;
 MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
 
-class NewerFile(Exception):
+class NewerFileError(Exception):
     """The file was written by a newer version of the program."""
 
 
@@ -68,6 +68,6 @@ def migrate(connection: sqlite3.Connection) -> None:
     """Bring the file to the newest version, each step whole or not at all."""
     version = version_of(connection)
     if version > len(MIGRATIONS):
-        raise NewerFile
+        raise NewerFileError
     for number, script in enumerate(MIGRATIONS[version:], version + 1):
         connection.executescript(f"BEGIN;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")

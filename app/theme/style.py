@@ -94,6 +94,7 @@ QPushButton[kind="quiet"] {
     font-size: ${small}pt; border-radius: 6px; text-align: left;
 }
 QPushButton[kind="quiet"][strong="true"] { color: $accent; font-weight: 600; }
+QPushButton[kind="quiet"][flush="true"] { padding-left: 0; }
 QPushButton[kind="quiet"]:hover { color: $text; background: $panel; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; color: $text; }
 QPushButton[kind="quiet"]:disabled { color: $faint; }

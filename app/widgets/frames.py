@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.theme import SPACE
 from app.widgets.buttons import Button
@@ -71,9 +71,7 @@ class EmptyState(QWidget):
         self.title = title_label(title, f"{object_name}_title")
         self.text = label(text, "dim", f"{object_name}_text", wrap=True)
         self.text.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.text.setMinimumWidth(380)
-        self.text.setMaximumWidth(420)
-        self.text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.text.setFixedWidth(400)
         centre = Qt.AlignmentFlag.AlignHCenter
         self.column.addWidget(IconLabel(icon, "accent", 36), 0, centre)
         self.column.addSpacing(SPACE.small)

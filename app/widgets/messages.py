@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QWidget
 from app.widgets.buttons import quiet_button
 from app.widgets.dialogs import ConfirmDialog
 from app.widgets.toasts import Action, ToastHost
+from engine.worker.version import engine_version
 
 __all__ = ["Action", "Messages"]
 
@@ -95,9 +96,7 @@ class Messages(QObject):
 
 def details_text(text: str, details: str) -> str:
     """What "Copy details" copies: the message, where and when, and the technical part."""
-    from engine import __version__
-
-    where = f"Driftwood {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    where = f"Driftwood {engine_version()}, Python {platform.python_version()}, {platform.platform()}"
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     return f"{text}\n\n{now}\n{where}\n{' '.join(sys.argv[:1])}\n\n{details}\n"
 

@@ -74,13 +74,15 @@ def test_rename_pin_and_settings_are_kept(store: ChatStore) -> None:
 def test_delete_can_be_undone_until_the_next_start(store: ChatStore) -> None:
     chat = talk(store, "keep me")
     store.delete(chat)
-    assert store.chats() == [] and store.chat(chat) is None
+    assert store.chats() == []
+    assert store.chat(chat) is None
     store.undelete(chat)
     assert texts(store, chat) == ["keep me"]
     store.delete(chat)
     again = reopened(store)
     again.undelete(chat)
-    assert again.chat(chat) is None and again.messages(chat) == {}
+    assert again.chat(chat) is None
+    assert again.messages(chat) == {}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,8 @@ def test_search_finds_titles_and_forgets_changed_text(store: ChatStore) -> None:
     message = next(iter(store.messages(chat).values()))
     assert store.chats("birth")
     store.save_message(replace(message, text="other words"))
-    assert not store.chats("first") and store.chats("other")
+    assert not store.chats("first")
+    assert store.chats("other")
 
 
 def test_a_streaming_message_is_found_once_complete(store: ChatStore) -> None:
@@ -137,7 +140,8 @@ def test_versions_and_switching(store: ChatStore) -> None:
 def test_branch_copies_the_path(store: ChatStore) -> None:
     chat = talk(store, "q", "a", "q2", "a2", title="Sea")
     new = store.branch(chat, list(store.messages(chat))[1])
-    assert new.title == "Sea (branch)" and texts(store, new.id) == ["q", "a"]
+    assert new.title == "Sea (branch)"
+    assert texts(store, new.id) == ["q", "a"]
     assert texts(store, chat) == ["q", "a", "q2", "a2"]
 
 
@@ -187,7 +191,8 @@ def test_a_damaged_file_is_moved_aside(tmp_path: Path, damage: bytes) -> None:
     store = ChatStore(path)
     talk(store, "works again")
     store.close()
-    assert "damaged" in store.problem and "moved to" in store.problem
+    assert "damaged" in store.problem
+    assert "moved to" in store.problem
     assert (tmp_path / "chats.broken-1.sqlite").read_bytes() == damage
 
 
@@ -209,7 +214,8 @@ def test_a_newer_file_is_left_alone(store: ChatStore) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     old = ChatStore(store.path)
-    assert "newer version" in old.problem and old.chats() == []
+    assert "newer version" in old.problem
+    assert old.chats() == []
     talk(old, "works, in memory only")
     old.close()
     with sqlite3.connect(store.path) as db:
@@ -224,7 +230,8 @@ def test_an_older_file_is_brought_up_to_date(
     more = (*schema.MIGRATIONS, "ALTER TABLE chats ADD COLUMN colour TEXT;")
     monkeypatch.setattr(schema, "MIGRATIONS", more)
     again = reopened(store)
-    assert texts(again, chat) == ["old"] and not again.problem
+    assert texts(again, chat) == ["old"]
+    assert not again.problem
     again.close()
 
 
@@ -260,10 +267,13 @@ def test_json_export_has_every_version(store: ChatStore) -> None:
     found = store.chat(chat)
     assert found is not None
     text = to_json(found, store.messages(chat))
-    assert text.count('"role": "assistant"') == 2 and "No idea." in text
+    assert text.count('"role": "assistant"') == 2
+    assert "No idea." in text
 
 
 @pytest.mark.parametrize("title", ["a/b\\c:d", "..", "", "CON?", "x" * 300])
 def test_file_names_are_safe(store: ChatStore, title: str) -> None:
     name = file_name(store.add_chat(title), "md")
-    assert name.endswith(".md") and not set(name[:-3]) & set('/\\:?*"<>|.') and len(name) < 90
+    assert name.endswith(".md")
+    assert not set(name[:-3]) & set('/\\:?*"<>|.')
+    assert len(name) < 90
