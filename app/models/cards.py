@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QEnterEvent, QKeySequence
+from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtGui import QEnterEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.memory.units import count, size
@@ -77,7 +77,9 @@ class RowCard(Card):
         self.setSizePolicy(policy)
         self.title = ElidedLabel("", "strong", f"{object_name}_title")
         self.title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.aside = label("", "small", f"{object_name}_aside")
+        self.aside = ElidedLabel("", "small", f"{object_name}_aside")
+        # the title takes the room it needs, the words beside it what is left
+        self.aside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.amount = label("", "", f"{object_name}_amount")
         self.headline = label("", "", f"{object_name}_headline", wrap=True)
         self.detail = label("", "small", f"{object_name}_detail", wrap=True)
@@ -95,8 +97,7 @@ class RowCard(Card):
         first = QHBoxLayout()
         first.setSpacing(SPACE.row)
         first.addWidget(self.title)
-        first.addWidget(self.aside)
-        first.addStretch()
+        first.addWidget(self.aside, 1)
         self.left = QVBoxLayout()
         self.left.setSpacing(SPACE.small + 2)
         self.left.addStretch()
@@ -133,6 +134,18 @@ class RowCard(Card):
         set_look(self.headline, kind=look)
         self.detail.setText(detail)
         self.detail.setVisible(bool(detail))
+
+    def watch_focus(self, button: QWidget) -> None:
+        """The keyboard on this button counts as the pointer on the card."""
+        button.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Tell that the keyboard came or went."""
+        if event.type() == QEvent.Type.FocusIn:
+            self.hovered.emit(self.name)
+        elif event.type() == QEvent.Type.FocusOut:
+            self.hovered.emit("")
+        return super().eventFilter(watched, event)
 
     def enterEvent(self, event: QEnterEvent) -> None:
         """Tell that the pointer is here."""
@@ -175,12 +188,13 @@ class InstalledCard(RowCard):
         self.options.setObjectName(f"model_{card.name}_options")
         self.buttons.addWidget(self.button)
         self.buttons.addWidget(self.more)
+        self.watch_focus(self.button)
 
     def show_card(self, card: ModelCard, line: FitLine, progress: LoadProgress | None) -> None:
         """Show a model, whether it fits, and how far its load has come."""
         self._card, self._line = card, line
         self.title.set_text(card.title)
-        self.aside.setText(card.licence)
+        self.aside.set_text(card.licence)
         self.amount.setText(size(card.nbytes))
         self.chips.show_words(card.chips)
         self.progress.setVisible(progress is not None)
@@ -234,9 +248,7 @@ class InstalledCard(RowCard):
         self.menu.addAction("Details", lambda: self.details_asked.emit(self.name))
         self.menu.addAction("Show in file manager", lambda: self.reveal_asked.emit(self.name))
         self.menu.addSeparator()
-        remove = self.menu.addAction("Remove…", lambda: self.remove_asked.emit(self.name))
-        remove.setShortcut(QKeySequence(Qt.Key.Key_Delete))
-        remove.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.menu.addAction("Remove…", lambda: self.remove_asked.emit(self.name))
 
     def _open_menu(self) -> None:
         self.menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
@@ -255,12 +267,13 @@ class DiscoverCard(RowCard):
         self.button.setMinimumWidth(BUTTON_WIDTH)
         self.button.clicked.connect(lambda: self.get_asked.emit(self.name))
         self.buttons.addWidget(self.button)
+        self.watch_focus(self.button)
 
     def show_card(self, card: CatalogueCard, line: FitLine, download: Download | None) -> None:
         """Show an entry, whether it would fit, and whether it is here or on its way."""
         self.title.set_text(card.title)
         self.title.setToolTip(f"From {card.source}" if card.source else "")
-        self.aside.setText(card.licence)
+        self.aside.set_text(card.licence)
         self.description.setText(card.description)
         self.description.setVisible(bool(card.description))
         self.amount.setText(size(card.nbytes))
@@ -301,8 +314,8 @@ class DownloadCard(RowCard):
     def show_download(self, item: Download) -> None:
         """Show where the download stands."""
         self.title.set_text(item.title)
-        self.aside.setText({"copy": "copying"}.get(item.kind, "downloading"))
-        self.aside.setVisible(item.status is Status.RUNNING)
+        doing = "copying" if item.kind == "copy" else "downloading"
+        self.aside.set_text(doing if item.status is Status.RUNNING else "")
         self.amount.setText(downloads.amount(item))
         look = "bad" if item.status is Status.FAILED else ""
         self.show_lines(downloads.headline(item), downloads.detail(item), look)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
 from app.memory.feed import feed_of
+from app.memory.model import MemoryState, looks_same
 from app.memory.units import size
 from app.models.cards import DiscoverCard, DownloadCard, InstalledCard, LoadProgress
 from app.models.details import DetailsDialog
@@ -55,9 +56,11 @@ class ModelsController(QObject):
         self._feed = feed_of(context.engine)
         self._loading: dict[str, tuple[int, LoadProgress]] = {}
         self._contexts: dict[str, int] = {}  # tokens that loaded models were given
+        self._shown_memory: MemoryState | None = None
         self._listing = 0
         self._again = False
         self._known = False
+        self._opened = False  # whether the GPU was asked for, to know what is free
         self.state = ModelsState()
         self.transfers = Transfers(context.engine, context.settings, self)
         self._connect()
@@ -71,12 +74,12 @@ class ModelsController(QObject):
         page.add_asked.connect(self.choose_file)
         page.starter_asked.connect(self.get_starter)
         page.network_asked.connect(self.open_network_settings)
-        page.shown.connect(self.refresh)
+        page.shown.connect(self._come_to_front)
         page.stop_asked.connect(self.stop_loads)
         page.wished.connect(self.grant)
         engine.worker_started.connect(self.refresh)
         engine.busy_changed.connect(self._follow_work)
-        self._feed.state_changed.connect(self.render_fits)
+        self._feed.state_changed.connect(self._follow_memory)
         self.transfers.changed.connect(self.render)
         self.transfers.finished.connect(self._welcome)
         self.transfers.failed.connect(self._report_transfer)
@@ -88,6 +91,13 @@ class ModelsController(QObject):
             self._again = True
             return
         self._listing = self._context.engine.request("models_list", self._take_list)
+
+    def _come_to_front(self) -> None:
+        """The page is looked at: what fits can be said only once the GPU is open."""
+        self.refresh()
+        if not self._opened and self._feed.state.device_total is None:
+            self._opened = True
+            self._context.engine.request("doctor", None)
 
     def load(self, name: str, context: int = 0) -> None:
         """Load a model, with a context in tokens or (0) the one of the settings."""
@@ -224,6 +234,7 @@ class ModelsController(QObject):
     def render_fits(self, *_: object) -> None:
         """Show the lines about memory as it is now; unchanged words are not painted again."""
         memory, headroom = self._feed.state, self._headroom()
+        self._shown_memory = memory
         for model in self.state.models:
             card = self._page.installed.cards.get(model.name)
             if isinstance(card, InstalledCard):
@@ -354,6 +365,11 @@ class ModelsController(QObject):
         action = Action("Open settings", self.open_network_settings)
         self._context.messages.toast(OFFLINE, action, kind="warning")
         return False
+
+    def _follow_memory(self, memory: MemoryState) -> None:
+        """A new reading; one that reads like the last changes no line."""
+        if not looks_same(self._shown_memory, memory):
+            self.render_fits()
 
     def _follow_work(self, busy: bool) -> None:
         if not busy:  # a chat may have loaded another model

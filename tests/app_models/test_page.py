@@ -138,15 +138,17 @@ def test_what_does_not_fit_offers_a_shorter_context(logged: tuple[AppContext, Pa
     assert requests(log, "load")[0]["context"] == 2048
 
 
-def test_the_meter_marks_the_model_under_the_pointer(context: AppContext) -> None:
+def test_the_meter_marks_the_model_under_the_pointer_or_the_keyboard(context: AppContext) -> None:
     page, controller = opened(context)
     feed = feed_of(context.engine)
     card = page.installed.cards[STARTER]
-    card.hovered.emit(STARTER)
+    find(page, f"model_{STARTER}_button").setFocus(Qt.FocusReason.TabFocusReason)
     need = controller.state.model(STARTER).need
     assert feed.needed == need.total - feed.state.total
-    card.hovered.emit("")
+    find(page, f"model_{STARTER}_more").setFocus(Qt.FocusReason.TabFocusReason)
     assert feed.needed is None
+    card.hovered.emit(STARTER)
+    assert feed.needed
 
 
 def test_remove_names_the_file_and_asks_first(logged: tuple[AppContext, Path]) -> None:
