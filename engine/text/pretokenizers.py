@@ -47,8 +47,9 @@ _DEEPSEEK_V3 = (
 _CJK_AND_HANGUL = "[一-龥\u0800-一가-\ud7ff]+"
 _DEEPSEEK_LLM = (
     r"[\r\n]",
-    # Letters that have case, without Georgian ones in lower case, which older tables lacked.
-    r"\s?[\p{Lu}\p{Ll}\p{Lt}&&[^\u10d0-\u10ff]]+",
+    # Letters that have case, less blocks that the model's own list of letters leaves out.
+    r"\s?[\p{Lu}\p{Ll}\p{Lt}&&[^\u0560-\u0588\u10c7-\u10ff\u1c80-\u1c8a\u1fbe\u2d00-\u2d2d"
+    r"\ua790-\uab6d\x{10570}-\x{105bc}\x{10d50}-\x{10d85}\x{16e40}-\x{1df96}]]+",
     "\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+",  # noqa: RUF001 (full-width signs are meant)
     r"\s+$",
     _CJK_AND_HANGUL,
