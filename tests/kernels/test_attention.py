@@ -1,0 +1,196 @@
+"""Attention over the KV cache against numpy in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from kernels.kernel_nodes import STORAGES, close, make_node, rows_of, run, value
+
+from engine.gpu.device import Device
+from engine.graph.node import GraphError, Node, Role, Value
+from engine.kernels import attention
+from engine.kernels.state import WORDS, pack_state
+from engine.tensor.descriptor import DType, Shape, Storage, TensorDesc
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of one attention node, and the state that it runs in."""
+
+    tokens: int = 1
+    heads: int = 6
+    kv_heads: int = 2
+    head_dim: int = 32
+    position: int = 40
+    count: int = 1
+    positions: int = 64
+    window: int | None = None
+    softcap: float | None = None
+    cache: DType = DType.F32
+    dtype: DType = DType.F32
+    storage: Storage = Storage.BUFFER
+    spread: float = 1.0
+
+
+def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, case: Case) -> np.ndarray:
+    """``[count, heads, head_dim]`` of q ``[tokens, heads, head_dim]`` and caches, float64."""
+    scores = np.einsum("thd,hpd->thp", q, np.repeat(k, case.heads // case.kv_heads, 0))
+    scores *= case.head_dim**-0.5
+    if case.softcap:
+        scores = case.softcap * np.tanh(scores / case.softcap)
+    own = case.position + np.arange(case.tokens)[:, None, None]
+    rows = np.arange(case.positions)
+    seen = rows <= own
+    if case.window:
+        seen &= rows > own - case.window
+    scores = np.where(seen, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    mixed = np.einsum("thp,hpd->thd", weights, np.repeat(v, case.heads // case.kv_heads, 0))
+    return mixed[: case.count]
+
+
+def build(case: Case) -> tuple[Node, dict[Value, np.ndarray], np.ndarray]:
+    """The node, its inputs, and what it should give."""
+    rng = np.random.default_rng(11)
+    h, k, d = case.heads, case.kv_heads, case.head_dim
+    q = value("q", rows_of(case.tokens, h * d, case.dtype).with_storage(case.storage))
+    o = value("o", rows_of(case.tokens, h * d, case.dtype).with_storage(case.storage))
+    cache = TensorDesc(Shape(h=k, w=case.positions, c=d), case.cache)
+    caches = value("k", cache, Role.CACHE), value("v", cache, Role.CACHE)
+    state = value("state", TensorDesc(Shape(c=WORDS), DType.U32), Role.STATE)
+    node = make_node(
+        "attention",
+        {"q": q, "k_cache": caches[0], "v_cache": caches[1], "state": state},
+        [o],
+        heads=h,
+        kv_heads=k,
+        head_dim=d,
+        scale=d**-0.5,
+        sequence_max=case.positions,
+        window=case.window,
+        softcap=case.softcap,
+    )
+    stored = np.float16 if case.cache is DType.F16 else np.float32
+    data_q = rng.normal(0, case.spread, (case.tokens, h, d))
+    data_q = data_q.astype(np.float16 if case.dtype is DType.F16 else np.float32)
+    data_k = rng.normal(0, case.spread, (k, case.positions, d)).astype(stored)
+    data_v = rng.normal(size=(k, case.positions, d)).astype(stored)
+    # What lies past the sequence is left over from an earlier one, and must not matter.
+    data_v[:, case.position + case.count :] = 1000.0
+    inputs = {q: data_q, caches[0]: data_k, caches[1]: data_v}
+    inputs[state] = pack_state(position=case.position, count=case.count)
+    wide = (part.astype(np.float64) for part in (data_q, data_k, data_v))
+    return node, inputs, reference(*wide, case)
+
+
+def check(device: Device, case: Case, loose: float = 4.0) -> None:
+    """Every variant of the device against numpy."""
+    node, inputs, want = build(case)
+    half = DType.F16 in (case.dtype, case.cache) and case.tokens > 1
+    precise = DType.F16 if half or case.dtype is DType.F16 else DType.F32
+    for name, dispatches in attention.variants(node, device.caps).items():
+        (have,) = run(device, dispatches, inputs, [node.output])
+        try:
+            close(have[: case.count].reshape(want.shape), want, precise, loose)
+        except AssertionError as error:
+            raise AssertionError(f"variant {name}: {error}") from error
+
+
+HEADS = [(6, 2), (4, 4), (1, 1), (5, 1), (8, 1), (7, 1), (8, 2), (12, 1)]
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+def test_decode_shares_kv_heads(full: Device, heads: int, kv_heads: int) -> None:
+    check(full, Case(heads=heads, kv_heads=kv_heads))
+
+
+@pytest.mark.parametrize("head_dim", [4, 8, 12, 32, 64, 80, 96, 128, 256])
+def test_decode_head_sizes(full: Device, head_dim: int) -> None:
+    check(full, Case(head_dim=head_dim))
+
+
+@pytest.mark.parametrize("position", [0, 1, 31, 32, 63, 255, 299])
+def test_decode_lengths(full: Device, position: int) -> None:
+    check(full, Case(position=position, positions=300))
+
+
+def test_decode_devices(device: Device) -> None:
+    check(device, Case(heads=8, kv_heads=1, head_dim=256, position=99, positions=100))
+
+
+@pytest.mark.parametrize("window", [1, 7, 32, 1000])
+def test_decode_window(full: Device, window: int) -> None:
+    check(full, Case(window=window, position=150, positions=200))
+
+
+def test_decode_softcap(full: Device) -> None:
+    check(full, Case(softcap=3.0, spread=3.0))
+
+
+def test_decode_of_large_scores(full: Device) -> None:
+    check(full, Case(spread=12.0), loose=40)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_decode_storages(full: Device, storage: Storage, dtype: DType) -> None:
+    check(full, Case(storage=storage, dtype=dtype, cache=DType.F16))
+
+
+PREFILL = Case(tokens=21, count=21, position=5)
+
+
+def prefill(**changes: object) -> Case:
+    """A case of several tokens."""
+    return Case(**{**PREFILL.__dict__, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+def test_prefill_shares_kv_heads(full: Device, heads: int, kv_heads: int) -> None:
+    check(full, prefill(heads=heads, kv_heads=kv_heads))
+
+
+@pytest.mark.parametrize("head_dim", [4, 8, 12, 32, 64, 80, 96, 128, 256])
+def test_prefill_head_sizes(full: Device, head_dim: int) -> None:
+    check(full, prefill(head_dim=head_dim, tokens=9, count=9))
+
+
+@pytest.mark.parametrize(("position", "tokens", "count"), [(0, 2, 2), (0, 70, 70), (30, 33, 1)])
+def test_prefill_lengths(full: Device, position: int, tokens: int, count: int) -> None:
+    check(full, prefill(position=position, tokens=tokens, count=count, positions=128))
+
+
+@pytest.mark.parametrize("cache", [DType.F32, DType.F16])
+def test_prefill_devices(device: Device, cache: DType) -> None:
+    if cache is DType.F16 and not device.caps.f16:
+        pytest.skip("no f16 here")
+    check(device, prefill(heads=3, kv_heads=1, head_dim=128, cache=cache))
+
+
+@pytest.mark.parametrize("window", [1, 7, 16, 1000])
+def test_prefill_window(full: Device, window: int) -> None:
+    check(full, prefill(window=window, position=40))
+
+
+def test_prefill_softcap(full: Device) -> None:
+    check(full, prefill(softcap=3.0, spread=3.0))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_prefill_storages(full: Device, storage: Storage, dtype: DType) -> None:
+    check(full, prefill(storage=storage, dtype=dtype, cache=DType.F16))
+
+
+def test_heads_of_odd_width_are_refused(full: Device) -> None:
+    with pytest.raises(GraphError, match="multiple of 4"):
+        check(full, Case(head_dim=18))
+
+
+def test_an_unknown_variant_says_which_there_are(full: Device) -> None:
+    node, _, _ = build(Case())
+    with pytest.raises(GraphError, match="no variant fast here; there are split"):
+        attention.lower(node, full.caps, "fast")
