@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.gpu.capabilities import Capabilities
-from engine.graph.node import GraphError, Node, Value
+from engine.graph.node import GraphError, Node
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.matvec_tables import VARIANTS, Variant, preferred
 from engine.kernels.quantise_blocks import FLOAT_KINDS, GROUP, fold
-from engine.tensor.descriptor import VEC, DType, Layout, Storage, TensorDesc
+from engine.tensor.descriptor import VEC, Layout, Storage, TensorDesc
 from engine.tensor.weights import WeightDesc
 
 MAX_TOKENS = 8  # more than a few rows of activations are a matrix product
@@ -47,9 +47,7 @@ def runs(desc: WeightDesc, gated: bool) -> list[Run]:
         if 0 < start - offset < total:
             cuts.add(start - offset)
     edges = sorted(cuts)
-    return [
-        _run(desc, first, end - first, offsets) for first, end in itertools.pairwise(edges)
-    ]
+    return [_run(desc, first, end - first, offsets) for first, end in itertools.pairwise(edges)]
 
 
 def _run(desc: WeightDesc, first: int, rows: int, offsets: tuple[int, ...]) -> Run:
@@ -102,7 +100,7 @@ def choose(node: Node, caps: Capabilities) -> Variant:
     """
     desc = node.named["weight"].weight
     outputs = node.output.tensor.shape.c
-    for variant in itertools.chain(preferred(desc, outputs, caps), VARIANTS):
+    for variant in itertools.chain(preferred(desc, outputs, _tokens(node), caps), VARIANTS):
         if allowed(variant, node, caps):
             return variant
     raise GraphError(
@@ -119,10 +117,10 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
         return False
     if _buffers(node) > caps.limits.storage_buffers:
         return False
-    if desc.kind in FLOAT_KINDS and variant.words != 4:
-        return False  # words per lane only mean something within a group of codes
     tokens = _tokens(node)
-    if variant.staged and (tokens > 1 or desc.kind in FLOAT_KINDS):
+    if desc.kind in FLOAT_KINDS and (variant.words != 4 or variant.staged or variant.wide):
+        return False  # these only mean something for groups of codes
+    if variant.staged and tokens > 1:
         return False
     slices = node.named["x"].tensor.shape.slices
     staged = (slices + slices // 8) * 16 + 128 if variant.staged else 0
@@ -155,6 +153,8 @@ def _fits_device(variant: Variant, caps: Capabilities) -> bool:
     size = variant.invocations(caps)
     if size == 0 or size > min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
+    if variant.shared and caps.subgroup != GROUP // VEC:
+        return False  # each lane loads one of the vectors of a group
     return variant.reduce != "subgroup" or caps.subgroup > 0
 
 

@@ -23,6 +23,8 @@ class Variant:
         words: code words of a group of 32 that a lane takes at once: 4 (16-byte loads), 2 or 1.
         unroll: steps of a lane that are written out in the loop.
         lanes: invocations of a team where that is not the subgroup size (0: it is).
+        shared: lanes of a subgroup of eight load activations for each other ("software" only).
+        wide: codes become floats without a conversion instruction (NVIDIA is slow at those).
         staged: activations are first copied into workgroup memory, times the gain of the norm.
     """
 
@@ -35,14 +37,16 @@ class Variant:
     unroll: int = 1
     lanes: int = 0
     staged: bool = False
+    shared: bool = False
+    wide: bool = False
 
     @property
     def name(self) -> str:
         """A stable short name for tuning files and tables."""
         if self.style == "software":
-            return f"software-r{self.rows}-l{self.lanes}"
+            return f"software-r{self.rows}-l{self.lanes}{'-s' if self.shared else ''}"
         head = "sub" if self.reduce == "subgroup" else f"mem{self.lanes}"
-        tail = "-x" if self.staged else ""
+        tail = ("-x" if self.staged else "") + ("-i" if self.wide else "")
         return f"{head}-r{self.rows}k{self.split}n{self.sets}-w{self.words}u{self.unroll}{tail}"
 
     def team(self, caps: Capabilities) -> int:
@@ -68,67 +72,106 @@ class Variant:
             "lanes": self.team(caps),
             "reduce": self.reduce,
             "staged": self.staged,
+            "shared": self.shared,
+            "wide": self.wide,
         }
 
 
 def _subgroup(
+    rows: int,
+    split: int,
+    sets: int,
+    words: int = 4,
+    *,
+    unroll: int = 2,
+    staged: bool = False,
+    wide: bool = False,
+) -> Variant:
+    return Variant("lanes", "subgroup", rows, split, sets, words, unroll, staged=staged, wide=wide)
+
+
+def _wide(
     rows: int, split: int, sets: int, words: int = 4, unroll: int = 2, *, staged: bool = False
 ) -> Variant:
-    return Variant("lanes", "subgroup", rows, split, sets, words, unroll, staged=staged)
+    return _subgroup(rows, split, sets, words, unroll=unroll, staged=staged, wide=True)
 
 
 def _memory(rows: int, lanes: int, words: int = 4, sets: int = 1) -> Variant:
     return Variant("lanes", "memory", rows, sets=sets, words=words, unroll=2, lanes=lanes)
 
 
-def _software(rows: int, lanes: int) -> Variant:
-    return Variant("software", "", rows, lanes=lanes)
+def _software(rows: int, lanes: int, *, shared: bool = False) -> Variant:
+    return Variant("software", "", rows, lanes=lanes, shared=shared)
 
 
+_WIDE = (
+    *(_wide(rows, split, 1) for rows in (1, 2, 4) for split in (2, 4)),
+    *(_wide(rows, 1, sets) for rows in (2, 4, 8) for sets in (2, 4)),
+    *(_wide(rows, split, 1, 2) for rows in (2, 4) for split in (2, 4)),
+    *(_wide(rows, split, 1, 1, 4) for rows in (2, 4, 8) for split in (2, 4, 8)),
+    *(_wide(rows, 1, sets, 1, 4) for rows in (4, 8) for sets in (2, 4)),
+    *(
+        _wide(rows, split, sets, staged=True)
+        for rows in (2, 4, 8)
+        for split, sets in ((1, 8), (1, 16), (2, 4), (4, 2))
+    ),
+)
 _SUBGROUP = (
-    *(_subgroup(rows, split, 1, words) for words in (4, 2, 1) for rows in (1, 2, 4) for split in (2, 4)),
-    *(_subgroup(rows, 1, sets, words) for words in (4, 1) for rows in (1, 2, 4, 8) for sets in (2, 4)),
-    _subgroup(4, 2, 2),
-    _subgroup(4, 8, 1, 1),
-    *(_subgroup(rows, 1, sets, staged=True) for rows in (4, 8) for sets in (8, 16)),
-    *(_subgroup(rows, split, 8 // split, staged=True) for rows in (2, 4) for split in (2, 4)),
+    *(_subgroup(rows, 4, 1) for rows in (1, 2, 4)),
+    *(_subgroup(rows, 1, 2) for rows in (1, 2, 4)),
+    _subgroup(4, 1, 4),
+    _subgroup(4, 2, 1, 2),
+    _subgroup(4, 4, 1, 1),
+    _subgroup(2, 1, 4, 1),
+    _subgroup(4, 1, 8, staged=True),
 )
 _MEMORY = (
-    *(_memory(rows, lanes) for rows in (1, 2, 4) for lanes in (64, 128)),
+    *(_memory(rows, lanes) for rows in (1, 4) for lanes in (64, 128)),
+    _memory(2, 64, 1),
     _memory(4, 64, 1),
     _memory(4, 32, sets=2),
 )
-_SOFTWARE = tuple(_software(rows, lanes) for rows in (1, 2, 4) for lanes in (8, 32))
+_SOFTWARE = (
+    *(_software(rows, 8, shared=True) for rows in (1, 2, 4, 8)),
+    _software(4, 32, shared=True),
+    *(_software(rows, 8) for rows in (1, 4)),
+)
 
 #: Every variant, in the order in which a device without a table of its own tries them.
-VARIANTS: tuple[Variant, ...] = (*_SUBGROUP, *_MEMORY, *_SOFTWARE)
+VARIANTS: tuple[Variant, ...] = (*_SUBGROUP, *_WIDE, *_MEMORY, *_SOFTWARE)
 
 
-def preferred(desc: WeightDesc, outputs: int, caps: Capabilities) -> Iterator[Variant]:
+def preferred(desc: WeightDesc, outputs: int, tokens: int, caps: Capabilities) -> Iterator[Variant]:
     """Variants for a weight that makes ``outputs`` channels, best first, some maybe not allowed."""
     if caps.software:
-        yield from _for_software(outputs)
-    if caps.subgroup:
-        yield from _for_nvidia(desc, outputs) if caps.vendor == "nvidia" else _for_subgroups(outputs)
+        yield from (_software(4, 8, shared=True), _software(4, 8), _software(1, 8, shared=True))
+        yield _software(1, 8)
+    elif caps.subgroup and tokens > 1:
+        # The activations of all tokens lie in registers: few code words, hence few of them.
+        yield _subgroup(4, 4, 1, 1)
+        yield _subgroup(2, 1, 4, 1)
+        yield _subgroup(1, 4, 1)
+    elif caps.subgroup:
+        yield from (
+            _for_nvidia(desc, outputs) if caps.vendor == "nvidia" else _for_subgroups(outputs)
+        )
+    if tokens > 1:
+        yield from (_memory(4, 64, 1), _memory(2, 64, 1))
     yield from (_memory(4, 64), _memory(1, 64))
 
 
 def _for_nvidia(desc: WeightDesc, outputs: int) -> Iterator[Variant]:
+    """Small matrices need more subgroups than rows to fill the chip."""
     if outputs * desc.cols <= 5120 * 4096:
-        yield _subgroup(4, 4, 1, 1)
-        yield _subgroup(4, 4, 1)
-    yield _subgroup(4, 1, 4)
-    yield _subgroup(1, 4, 1)
+        yield _wide(4, 4, 1, 1, 4)
+        yield _wide(4, 4, 1)
+        yield _wide(2, 4, 1, 1, 4)
+    yield _wide(4, 1, 4, 1, 4)
+    yield _wide(4, 1, 4)
+    yield from (_subgroup(4, 1, 4), _subgroup(1, 4, 1))
 
 
 def _for_subgroups(outputs: int) -> Iterator[Variant]:
     if outputs <= 4096:
-        yield _subgroup(4, 4, 1)
-        yield _subgroup(2, 4, 1)
-    yield _subgroup(4, 1, 2)
-    yield _subgroup(2, 1, 2)
-
-
-def _for_software(outputs: int) -> Iterator[Variant]:
-    yield _software(4, 8)
-    yield _software(1, 8)
+        yield from (_subgroup(4, 4, 1), _subgroup(2, 4, 1))
+    yield from (_subgroup(4, 1, 2), _subgroup(2, 1, 2))

@@ -1,4 +1,4 @@
-"""Packed weights seen from the GPU: which kinds have a block decoder, and rows decoded to plain f32.
+"""Packed weights on the GPU: which kinds have a block decoder, and rows decoded to f32.
 
 The decoders themselves are the macros of ``wgsl/quant/decode.wgsl``, which every kernel that reads
 weights imports.

@@ -17,18 +17,23 @@ Rows: at_<m>_<r>. Sums of the activations, which the minima need, are shared by 
 {%- endif -%}
 {% endmacro %}
 
-{% macro read(name, t, s) %}
-        let {{ name }}_raw = {{ source(t, s) }};
-{% if norm_eps is not none and not staged %}
-        squares_{{ t }} += dot({{ name }}_raw, {{ name }}_raw);
-        let {{ name }} = {{ name }}_raw * gain_in({{ s }});
-{% else %}
-        let {{ name }} = {{ name }}_raw;
-{% endif %}
-{% endmacro %}
+{# Without a conversion instruction (see quant.wide) where `wide` is set. #}
+{% macro codes(word) %}
+{% if wide %}wide_codes({{ word }}){% else %}{{ quant.codes_f32(weights.w, word) }}{% endif %}
+{%- endmacro %}
 
-{% macro source(t, s) %}
-{% if staged %}staged_x[({{ s }}) + (({{ s }}) >> 3u)]{% else %}x_in({{ t }}u, {{ s }}){% endif %}
+{% macro scaled() %}{{ " * wide_scale" if wide }}{% endmacro %}
+
+{% macro read(name, t, s) %}
+{% if staged %}
+        let {{ name }} = staged_x[({{ s }}) + (({{ s }}) >> 3u)];
+{% elif norm_eps is not none %}
+        let {{ name }}_raw = x_in({{ t }}u, {{ s }});
+        squares_{{ t }} += dot({{ name }}_raw, {{ name }}_raw);
+        let {{ name }} = {{ name }}_raw * gain_in({{ s }}){{ scaled() }};
+{% else %}
+        let {{ name }} = x_in({{ t }}u, {{ s }}){{ scaled() }};
+{% endif %}
 {% endmacro %}
 
 {% macro step(at) %}
@@ -64,6 +69,7 @@ Rows: at_<m>_<r>. Sums of the activations, which the minima need, are shared by 
 {% macro step_integer(at) %}
 {% set split_halves = quant.halves_differ(weights.w) %}
 {% set with_min = not quant.no_min(weights.w) %}
+{% set ones = "wide_ones" if wide else "vec4<f32>(1.0)" %}
     {
         let piece = {{ at }};
 {% if words == 4 %}
@@ -90,8 +96,8 @@ Rows: at_<m>_<r>. Sums of the activations, which the minima need, are shared by 
 {{ read("b_%d_%d" % (t, k), t, "s2 + %du" % k) }}
 {% endfor %}
 {% if with_min %}
-        let total_a_{{ t }} = dot({% for k in range(words) %}{{ " + " if k }}a_{{ t }}_{{ k }}{% endfor %}, vec4<f32>(1.0));
-        let total_b_{{ t }} = dot({% for k in range(words) %}{{ " + " if k }}b_{{ t }}_{{ k }}{% endfor %}, vec4<f32>(1.0));
+        let total_a_{{ t }} = dot({% for k in range(words) %}{{ " + " if k }}a_{{ t }}_{{ k }}{% endfor %}, {{ ones }});
+        let total_b_{{ t }} = dot({% for k in range(words) %}{{ " + " if k }}b_{{ t }}_{{ k }}{% endfor %}, {{ ones }});
 {% endif %}
 {% endfor %}
 {% for m, name in names %}{% for r in range(rows) %}
@@ -101,15 +107,15 @@ Rows: at_<m>_<r>. Sums of the activations, which the minima need, are shared by 
             let scale = q.scale;
             let least = q.min;
 {% for k in range(4) %}
-            let lo_{{ k }} = {{ quant.codes_f32(weights.w, "q.lo[%d]" % k) }};
-            let hi_{{ k }} = {{ quant.codes_f32(weights.w, "q.hi[%d]" % k) }};
+            let lo_{{ k }} = {{ codes("q.lo[%d]" % k) }};
+            let hi_{{ k }} = {{ codes("q.hi[%d]" % k) }};
 {% endfor %}
 {% else %}
             let f = {{ name }}_factors(at_{{ m }}_{{ r }}, g);
 {% if words == 1 %}
             let q_0 = {{ name }}_pair(at_{{ m }}_{{ r }}, g, h);
-            let lo_0 = {{ quant.codes_f32(weights.w, "select(q_0.x, q_0.y, odd)") }};
-            let hi_0 = {{ quant.codes_f32(weights.w, "select(q_0.y, q_0.x, odd)") }};
+            let lo_0 = {{ codes("select(q_0.x, q_0.y, odd)") }};
+            let hi_0 = {{ codes("select(q_0.y, q_0.x, odd)") }};
             let scale = {{ "select(f.xy, f.yx, odd)" if split_halves else "f.xy" }};
             let least = {{ "select(f.zw, f.wz, odd)" if split_halves else "f.zw" }};
 {% else %}
@@ -117,8 +123,8 @@ Rows: at_<m>_<r>. Sums of the activations, which the minima need, are shared by 
             let least = f.zw;
 {% for k in range(words) %}
             let q_{{ k }} = {{ name }}_pair(at_{{ m }}_{{ r }}, g, h + {{ k }}u);
-            let lo_{{ k }} = {{ quant.codes_f32(weights.w, "q_%d.x" % k) }};
-            let hi_{{ k }} = {{ quant.codes_f32(weights.w, "q_%d.y" % k) }};
+            let lo_{{ k }} = {{ codes("q_%d.x" % k) }};
+            let hi_{{ k }} = {{ codes("q_%d.y" % k) }};
 {% endfor %}
 {% endif %}
 {% endif %}

@@ -21,6 +21,9 @@
 {% for name in bound %}
 {{ quant.decoder(name, weights[name]) }}
 {% endfor %}
+{% if wide %}
+{{ quant.wide(weights.w) }}
+{% endif %}
 {{ parts.read_x() }}
 {{ parts.finish() }}
 {% if staged %}
@@ -79,9 +82,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
         let v = x_in(0u, s);
 {% if norm_eps is not none %}
         squares_0 += dot(v, v);
-        staged_x[s + (s >> 3u)] = v * gain_in(s);
+        staged_x[s + (s >> 3u)] = v * gain_in(s){{ inner.scaled() }};
 {% else %}
-        staged_x[s + (s >> 3u)] = v;
+        staged_x[s + (s >> 3u)] = v{{ inner.scaled() }};
 {% endif %}
     }
 {% if norm_eps is not none %}

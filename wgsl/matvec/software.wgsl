@@ -2,8 +2,9 @@
 // See matvec/parts.wgsl for what is computed. Bindings as in matvec/lanes.wgsl.
 //
 // The lanes of a subgroup are lanes of one vector register there: every lane has rows of its own,
-// activations are the same for all, and nothing is added up across lanes but the squares of the
-// norm. Codes become floats by masking in place: a byte at bits 8k to 8k + 7 is 256^k times its
+// activations are the same for all. With `shared` (subgroups of eight) each lane loads one of the
+// eight vectors of a group and tells the others, since a load costs one step a lane there, even
+// where all lanes read one address. Codes become floats by masking in place: a byte at bits 8k to 8k + 7 is 256^k times its
 // value, which one product at the end of a group takes back.
 
 {% import "quant/decode.wgsl" as quant %}
@@ -51,17 +52,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for t in range(tokens) %}
     var squares_{{ t }} = vec4<f32>(0.0);
 {% endfor %}
-{% if lanes == caps.subgroup %}
-    for (var s = index; s < {{ slices }}u; s += {{ lanes }}u) {
-{% for t in range(tokens) %}
-        let v_{{ t }} = x_in({{ t }}u, s);
-        squares_{{ t }} = fma(v_{{ t }}, v_{{ t }}, squares_{{ t }});
-{% endfor %}
-    }
-{% for t in range(tokens) %}
-    squares_{{ t }} = subgroupAdd(squares_{{ t }});
-{% endfor %}
-{% else %}
+{% if not shared %}
     for (var s = 0u; s < {{ slices }}u; s++) {
 {% for t in range(tokens) %}
         let v_{{ t }} = x_in({{ t }}u, s);
@@ -72,9 +63,20 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endif %}
     for (var g = 0u; g < {{ groups }}u; g++) {
 {% for t in range(tokens) %}
+{% if shared %}
+        let mine_{{ t }} = x_in({{ t }}u, g * 8u + (index & 7u));
+{% if norm_eps is not none %}
+        squares_{{ t }} = fma(mine_{{ t }}, mine_{{ t }}, squares_{{ t }});
+        let scaled_{{ t }} = mine_{{ t }} * gain_in(g * 8u + (index & 7u));
+{% endif %}
+{% for j in range(8) %}
+        let x_{{ t }}_{{ j }} = subgroupBroadcast({{ "mine" if norm_eps is none else "scaled" }}_{{ t }}, {{ j }}u);
+{% endfor %}
+{% else %}
 {% for j in range(8) %}
         let x_{{ t }}_{{ j }} = x_in({{ t }}u, g * 8u + {{ j }}u){{ " * gain_in(g * 8u + %du)" % j if norm_eps is not none }};
 {% endfor %}
+{% endif %}
 {% if with_min %}
         let a_{{ t }} = dot(x_{{ t }}_0 + x_{{ t }}_1 + x_{{ t }}_2 + x_{{ t }}_3, vec4<f32>(1.0));
         let b_{{ t }} = dot(x_{{ t }}_4 + x_{{ t }}_5 + x_{{ t }}_6 + x_{{ t }}_7, vec4<f32>(1.0));
@@ -124,7 +126,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% set last = names | length - 1 %}
 {% for t in range(tokens) %}
 {% if norm_eps is not none %}
-    let inverse_{{ t }} = inverse_norm(dot(squares_{{ t }}, vec4<f32>(1.0)));
+    let squared_{{ t }} = dot(squares_{{ t }}, vec4<f32>(1.0));
+    let inverse_{{ t }} = inverse_norm({{ "subgroupAdd(squared_%d)" % t if shared else "squared_%d" % t }});
 {% endif %}
 {% set scaled = " * inverse_%d" % t if norm_eps is not none else "" %}
 {% for r in range(0, rows, parcel) %}
