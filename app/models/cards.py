@@ -30,8 +30,9 @@ from app.widgets import (
 from app.widgets.base import name_widget
 from app.widgets.chiprow import ChipRow
 
-SIZE_WIDTH = 112
-FIT_WIDTH = 160
+TITLE_WIDTH = 150  # at least
+SIZE_WIDTH = 104
+FIT_WIDTH = 110  # at least
 BUTTON_WIDTH = 96
 OPTIONS = "Options ▾"
 BUTTONS_WIDTH = BUTTON_WIDTH + 36
@@ -100,6 +101,7 @@ class RowCard(Card):
         first.addWidget(self.aside, 1)
         self.left = QVBoxLayout()
         self.left.setSpacing(SPACE.small + 2)
+        self.left.addStrut(TITLE_WIDTH)
         self.left.addStretch()
         self.left.addLayout(first)
         self.left.addWidget(self.chips)
@@ -262,7 +264,7 @@ class DiscoverCard(RowCard):
     def __init__(self, card: CatalogueCard) -> None:
         super().__init__(card.name, f"entry_{card.name}")
         self.description = label("", "small", f"entry_{card.name}_description", wrap=True)
-        self.left.insertWidget(2, self.description)
+        self.left.insertWidget(self.left.indexOf(self.chips), self.description)
         self.button = plain_button("Get", f"entry_{card.name}_button")
         self.button.setMinimumWidth(BUTTON_WIDTH)
         self.button.clicked.connect(lambda: self.get_asked.emit(self.name))

@@ -38,6 +38,7 @@ from app.widgets.base import name_widget
 
 TABS = ("installed", "discover", "downloads")
 PANEL_FROM = 900  # pixels of page width from which the memory panel has room
+DISK_FROM = 720  # from which the words about the disk have room
 SEARCH_FROM = 4  # installed models from which a search helps
 GAP = 10
 TEXT_WIDTH = 420
@@ -208,6 +209,7 @@ class ModelsPage(QWidget):
         """Leave the room to the cards where it is narrow; the rail's meter stays."""
         has_room = self.width() >= PANEL_FROM
         self._panel_column.setVisible(has_room)
+        self.disk.setVisible(self.width() >= DISK_FROM)
         for one in (self.installed, self.discover, self.downloads):
             one.set_right_margin(SPACE.row if has_room else SPACE.page + 4)
         super().resizeEvent(event)
