@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QSizePolicy
 
 from app.chat.models import ModelsState
 from app.chat.words import context_tip, context_words, model_words
 from app.theme import SPACE
 from app.widgets import ElidedLabel, icon_button, pill_button
+
+ROOM_FOR_CONTEXT = 560  # device-independent pixels
+ROOM_FOR_TITLE = 400
 
 
 class Head(QFrame):
@@ -54,7 +57,17 @@ class Head(QFrame):
         row.addWidget(self.title, 1)
         for widget in (self.model, self.context, self.panel_button):
             row.addWidget(widget)
+        self._has_context = False
         self.show_context(None, None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Where there is little room the context, then the title give way to the model."""
+        self.context.setVisible(self._has_context and self.width() >= ROOM_FOR_CONTEXT)
+        self.title.setVisible(self.width() >= ROOM_FOR_TITLE)
 
     def show_models(self, state: ModelsState) -> None:
         """Show the model in use, whether it is loaded, and the choice."""
@@ -78,7 +91,8 @@ class Head(QFrame):
         """Show how much of the context is used."""
         words = context_words(used, size)
         self.context.setText(words)
-        self.context.setVisible(bool(size))
+        self._has_context = bool(size)
+        self._fit()
         self.context.setToolTip(context_tip(used, size))
         self.context.setAccessibleName(words)
         self.context.setAccessibleDescription(context_tip(used, size))

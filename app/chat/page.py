@@ -29,6 +29,7 @@ from app.storage.files import StorageError, write_atomically
 from app.theme import SPACE
 
 NARROW = 860  # below this width the list of chats hides itself
+LEAST = 480  # narrowest page; the parts give way before that
 
 
 class ChatPage(QFrame):
@@ -37,6 +38,7 @@ class ChatPage(QFrame):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self.setObjectName("chat_page")
+        self.setMinimumWidth(LEAST)
         self._context = context
         self._list_wanted: bool | None = None  # None: as the width allows
         self._searching = ""

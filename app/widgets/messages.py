@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import sys
 import time
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -96,9 +95,10 @@ class Messages(QObject):
 
 def details_text(text: str, details: str) -> str:
     """What "Copy details" copies: the message, where and when, and the technical part."""
-    where = f"Driftwood {engine_version()}, Python {platform.python_version()}, {platform.platform()}"
+    python = f"Python {platform.python_version()}"
+    where = ", ".join((f"Driftwood {engine_version()}", python, platform.platform()))
     now = time.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{text}\n\n{now}\n{where}\n{' '.join(sys.argv[:1])}\n\n{details}\n"
+    return f"{text}\n\n{now}\n{where}\n\n{details}\n"
 
 
 def copy_details(text: str, details: str) -> None:

@@ -85,6 +85,8 @@ def wait_until(condition: Callable[[], Any], what: str = "", patience: int = PAT
         if clock.elapsed() > patience:
             raise AssertionError(f"waited {patience} ms in vain {what}")
         QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 50)
+        # without a running exec() nobody else deletes what asked to be deleted later
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def wait_signal(
