@@ -285,9 +285,9 @@ class ModelsPage(QWidget):
         card = Card("discover_more", padding=SPACE.group + 2)
         card.body.addWidget(label("Another model", "strong"))
         words = (
-            "These few are tested with this version. Any other GGUF file works the same way if its "
-            "family is one the engine knows: download it with your browser, then add it here. "
-            "Searching the model hub is not part of this version."
+            "Any other GGUF file works the same way if its family is one the engine knows: download "
+            "it with your browser, then add it here. Searching the model hub is not part of this "
+            "version."
         )
         card.body.addWidget(label(words, "small", "discover_more_text", wrap=True))
         button = plain_button("Add file…", "discover_add", None, "Add a .gguf file")
