@@ -285,7 +285,7 @@ class ModelsPage(QWidget):
         card = Card("discover_more", padding=SPACE.group + 2)
         card.body.addWidget(label("Another model", "strong"))
         words = (
-            "Any other GGUF file works the same way if its family is one the engine knows: download "
+            "Any other GGUF file works the same way if its family is one the engine knows: fetch "
             "it with your browser, then add it here. Searching the model hub is not part of this "
             "version."
         )
