@@ -24,6 +24,7 @@ from app.storage.records import (
     ChatSettings,
     Message,
     State,
+    all_versions,
     path_to,
     versions_of,
 )
@@ -101,8 +102,9 @@ class ChatController(QObject):
         answers = (m for m in reversed(path) if m.role == "assistant" and m.state != State.FAILED)
         dropped = set(next((m.dropped for m in answers), ()))
         items: list[Item] = []
+        groups = all_versions(self.messages)
         for place, one in enumerate(path):
-            versions = versions_of(self.messages, one.id)
+            versions = groups[one.parent, one.role]
             is_first_kept = place > 0 and path[place - 1].id in dropped and one.id not in dropped
             divider = DROPPED if is_first_kept else ""
             items.append(Item(one, versions.index(one.id), len(versions), divider))

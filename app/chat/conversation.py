@@ -15,7 +15,8 @@ from app.theme import SPACE
 from app.widgets import pill_button, quiet_button
 
 WIDTH = 720  # of the column, device-independent pixels
-FIRST = 40  # messages shown at once; earlier ones on request
+AT_ONCE = 10  # messages made before the window answers again; then some at a time
+FIRST = 40  # messages shown without asking; earlier ones on request
 NEAR = 24  # pixels from the end that still count as being there
 
 
@@ -56,8 +57,12 @@ class Conversation(QScrollArea):
         self._views: dict[int, UserView | AnswerView] = {}
         self._dividers: list[Divider] = []
         self._items: list[Item] = []
-        self._limit = FIRST
+        self._limit = AT_ONCE
         self._following = True
+        self._more = QTimer(self)
+        self._more.setSingleShot(True)
+        self._more.setInterval(10)
+        self._more.timeout.connect(self._show_some_more)
         self.earlier = quiet_button("Show earlier messages", "show_earlier", "chevron-up")
         self.earlier.clicked.connect(self._show_earlier)
         self._column.insertWidget(0, self.earlier, 0, Qt.AlignmentFlag.AlignHCenter)
@@ -82,9 +87,10 @@ class Conversation(QScrollArea):
         """Show a branch; `anew` for another chat, which is shown from its end."""
         self._items = list(items)
         if anew:
-            self._limit = FIRST
+            self._limit = AT_ONCE
             self._following = True
         self._arrange()
+        self._more.start()
 
     def grow(self, message: Message) -> None:
         """More of the answer that is being written."""
@@ -127,7 +133,7 @@ class Conversation(QScrollArea):
     def _arrange(self) -> None:
         """Keep views of messages that are still there, make and remove the others."""
         shown = self._items[-self._limit :]
-        self.earlier.setVisible(len(self._items) > len(shown))
+        self.earlier.setVisible(len(self._items) > len(shown) >= FIRST)
         wanted = {item.message.id for item in shown}
         for number in [n for n in self._views if n not in wanted]:
             _discard(self._views.pop(number))
@@ -161,13 +167,24 @@ class Conversation(QScrollArea):
         view.edited.connect(self.edited)
         return view
 
+    def _show_some_more(self) -> None:
+        """The rest of the first messages, a few at a time."""
+        if self._limit < FIRST and len(self._items) > self._limit:
+            self._extend(AT_ONCE)
+            self._more.start()
+
     def _show_earlier(self) -> None:
+        self._following = False
+        self._extend(2 * FIRST)
+
+    def _extend(self, count: int) -> None:
+        """Show more messages above without moving what the person reads."""
         bar = self.verticalScrollBar()
         from_end = bar.maximum() - bar.value()
-        self._limit += 2 * FIRST
-        self._following = False
+        self._limit += count
         self._arrange()
-        QTimer.singleShot(0, self, lambda: bar.setValue(bar.maximum() - from_end))
+        if not self._following:
+            QTimer.singleShot(0, self, lambda: bar.setValue(bar.maximum() - from_end))
 
     def _set_margins(self) -> None:
         side = max(SPACE.page, (self.width() - WIDTH) // 2)

@@ -96,6 +96,15 @@ def versions_of(messages: Mapping[int, Message], number: int) -> list[int]:
     return sorted(m.id for m in same)
 
 
+def all_versions(messages: Mapping[int, Message]) -> dict[tuple[int | None, str], list[int]]:
+    """For every parent and role the ids of the versions, oldest first."""
+    groups: dict[tuple[int | None, str], list[int]] = {}
+    for number in sorted(messages):
+        one = messages[number]
+        groups.setdefault((one.parent, one.role), []).append(number)
+    return groups
+
+
 def newest_leaf(messages: Mapping[int, Message], number: int) -> int:
     """From a message down the newest children to the end of the branch."""
     children: dict[int | None, int] = {}

@@ -9,6 +9,8 @@ from app.theme import SPACE
 from app.widgets.buttons import Button
 from app.widgets.labels import IconLabel, label, title_label
 
+WIDTH = 400  # of an empty state's text, device-independent pixels
+
 
 def frame(kind: str, object_name: str = "") -> QFrame:
     """A bare frame with one of the style sheet's looks ("card", "note", "head", "side", ...)."""
@@ -71,7 +73,9 @@ class EmptyState(QWidget):
         self.title = title_label(title, f"{object_name}_title")
         self.text = label(text, "dim", f"{object_name}_text", wrap=True)
         self.text.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.text.setFixedWidth(400)
+        self.text.setFixedWidth(WIDTH)
+        # a wrapped label tells its height only for the width it would like to have
+        self.text.setMinimumHeight(self.text.heightForWidth(WIDTH))
         centre = Qt.AlignmentFlag.AlignHCenter
         self.column.addWidget(IconLabel(icon, "accent", 36), 0, centre)
         self.column.addSpacing(SPACE.small)

@@ -524,7 +524,7 @@ def test_a_long_chat_opens_at_its_end_and_shows_earlier_on_request(room: Room) -
         role = "assistant" if number % 2 else "user"
         parent = store.add_message(chat.id, parent, role, f"message {number}").id
     room.page.controller.open_chat(chat.id)
-    assert len(room.page.conversation._views) == 40
+    wait_until(lambda: len(room.page.conversation._views) == 40)
     bar = room.page.conversation.verticalScrollBar()
     wait_until(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
     click(room.page, "show_earlier")
