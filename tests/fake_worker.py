@@ -29,6 +29,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fake_models import DEVICE, MIB, catalogue, installed, memory
+
 from engine.worker.protocol import (
     ERROR_CODES,
     VERSION,
@@ -40,57 +42,7 @@ from engine.worker.protocol import (
     error_event,
 )
 
-MIB = 2**20
 CONTEXT = 2048
-DEVICE = "Fake GPU"
-
-
-def installed(name: str, mib: int, **changes: Any) -> dict[str, Any]:
-    """One installed model as ``models_list`` tells it."""
-    fields: dict[str, Any] = {
-        "name": name,
-        "path": f"/models/{name}.gguf",
-        "bytes": mib * MIB,
-        "kind": "text",
-        "family": "llama",
-        "quant": "Q4_1",
-        "context": 8192,
-        "licence": "Apache-2.0",
-        "parameters": 134_515_008,
-        "problem": None,
-        "need_bytes": (mib + 90) * MIB,
-        "loaded": False,
-    }
-    return {**fields, **changes}
-
-
-def catalogue() -> list[dict[str, Any]]:
-    """What can be had."""
-
-    def entry(name: str, title: str, mib: int, **changes: Any) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "name": name,
-            "title": title,
-            "family": "llama",
-            "kind": "text",
-            "parameters": 134_515_008,
-            "quant": "Q4_1",
-            "bytes": mib * MIB,
-            "licence": "Apache-2.0",
-            "context": 8192,
-            "description": "Small and quick; good for a first try.",
-            "source": "somewhere",
-            "gated": False,
-            "installed": False,
-            "need_bytes": (mib + 90) * MIB,
-        }
-        return {**fields, **changes}
-
-    return [
-        entry("smollm2-135m-instruct", "SmolLM2 135M Instruct", 94),
-        entry("smollm2-1.7b-instruct", "SmolLM2 1.7B Instruct", 1007, quant="Q4_K_M"),
-        entry("llama-3.2-3b-instruct", "Llama 3.2 3B Instruct", 1926, gated=True),
-    ]
 
 
 class FakeWorker:
@@ -193,7 +145,7 @@ class FakeWorker:
                 context_max=8192,
                 device=DEVICE,
                 backend="Vulkan",
-                memory=self.memory(),
+                memory=memory(self.loaded is not None),
             )
 
     def load(self, request: Request) -> bool:
@@ -337,34 +289,16 @@ class FakeWorker:
         size = request.fields.get("context", CONTEXT)
         self.send(request, "done", tokens=tokens, context_size=size)
 
-    def memory(self) -> dict[str, Any]:
-        """Figures that depend on whether a model is loaded."""
-        weights, cache, activations = (94, 45, 12) if self.loaded else (0, 0, 0)
-        total = (weights + cache + activations + 1) * MIB
-        return {
-            "weights": weights * MIB,
-            "kv_cache": cache * MIB,
-            "activations": activations * MIB,
-            "other": MIB,
-            "total": total,
-            "peak": total,
-            "device_total": 8192 * MIB,
-            "device_used": total + 1300 * MIB,
-            "others": 1300 * MIB,
-            "device_name": DEVICE,
-            "unified": False,
-        }
-
     def do_memory(self, request: Request) -> None:
-        self.send(request, "done", memory=self.memory())
+        self.send(request, "done", memory=memory(self.loaded is not None))
 
     def do_memory_watch(self, request: Request) -> None:
         interval = request.fields.get("interval_ms", 500) / 1000
         while True:
-            self.send(request, "memory", memory=self.memory())
+            self.send(request, "memory", memory=memory(self.loaded is not None))
             if self.wait(request, interval):
                 break
-        self.send(request, "done", memory=self.memory())
+        self.send(request, "done", memory=memory(self.loaded is not None))
 
     def do_models_list(self, request: Request) -> None:
         models = [{**m, "loaded": m["name"] == self.loaded} for m in self.models.values()]

@@ -46,8 +46,8 @@ def _parser() -> Parser:
     return parser
 
 
-def _common() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+def _common() -> Parser:
+    common = Parser(add_help=False)
     group = common.add_argument_group("for every command")
     group.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     group.add_argument("--backend", choices=("wgpu", "dawn"), help="which WebGPU to run on")

@@ -115,7 +115,10 @@ def report_lines(report: Mapping[str, Any], indent: str = "") -> list[str]:
         elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
             lines.append(f"{indent}{name}:")
             for one in value:
-                lines += [f"{indent}  -", *report_lines(one, indent + "    ")]
+                if isinstance(one, Mapping):
+                    lines += [f"{indent}  -", *report_lines(one, indent + "    ")]
+                else:
+                    lines.append(f"{indent}  - {_value_text(one)}")
         else:
             lines.append(f"{indent}{name}: {_value_text(value)}")
     return lines

@@ -92,8 +92,11 @@ def test_call_returns_the_end_or_raises_the_error(worker: WorkerProcess) -> None
 
 def test_a_running_request_can_be_stopped(worker: WorkerProcess) -> None:
     running = worker.send("chat", **say("/hang"))
+    events = worker.events(running)
+    while next(events).event != "prefill":
+        continue
     worker.stop(running)
-    assert list(worker.events(running))[-1]["stop_reason"] == "stopped"
+    assert next(events)["stop_reason"] == "stopped"
 
 
 def test_a_worker_that_dies_ends_its_requests_and_refuses_more(worker: WorkerProcess) -> None:

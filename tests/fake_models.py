@@ -1,0 +1,75 @@
+"""The models and the GPU that the fake worker pretends to have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MIB = 2**20
+DEVICE = "Fake GPU"
+
+
+def installed(name: str, mib: int, **changes: Any) -> dict[str, Any]:
+    """One installed model as ``models_list`` tells it."""
+    fields: dict[str, Any] = {
+        "name": name,
+        "path": f"/models/{name}.gguf",
+        "bytes": mib * MIB,
+        "kind": "text",
+        "family": "llama",
+        "quant": "Q4_1",
+        "context": 8192,
+        "licence": "Apache-2.0",
+        "parameters": 134_515_008,
+        "problem": None,
+        "need_bytes": (mib + 90) * MIB,
+        "loaded": False,
+    }
+    return {**fields, **changes}
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """What can be had."""
+
+    def entry(name: str, title: str, mib: int, **changes: Any) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "name": name,
+            "title": title,
+            "family": "llama",
+            "kind": "text",
+            "parameters": 134_515_008,
+            "quant": "Q4_1",
+            "bytes": mib * MIB,
+            "licence": "Apache-2.0",
+            "context": 8192,
+            "description": "Small and quick; good for a first try.",
+            "source": "somewhere",
+            "gated": False,
+            "installed": False,
+            "need_bytes": (mib + 90) * MIB,
+        }
+        return {**fields, **changes}
+
+    return [
+        entry("smollm2-135m-instruct", "SmolLM2 135M Instruct", 94),
+        entry("smollm2-1.7b-instruct", "SmolLM2 1.7B Instruct", 1007, quant="Q4_K_M"),
+        entry("llama-3.2-3b-instruct", "Llama 3.2 3B Instruct", 1926, gated=True),
+    ]
+
+
+def memory(loaded: bool) -> dict[str, Any]:
+    """The figures of its GPU, with or without a model on it."""
+    weights, cache, activations = (94, 45, 12) if loaded else (0, 0, 0)
+    total = (weights + cache + activations + 1) * MIB
+    return {
+        "weights": weights * MIB,
+        "kv_cache": cache * MIB,
+        "activations": activations * MIB,
+        "other": MIB,
+        "total": total,
+        "peak": total,
+        "device_total": 8192 * MIB,
+        "device_used": total + 1300 * MIB,
+        "others": 1300 * MIB,
+        "device_name": DEVICE,
+        "unified": False,
+    }
