@@ -197,7 +197,7 @@ def _threshold(values: NDArray[np.float32], sampling: Sampling) -> np.float32:
         ranked = ranked[ranked >= threshold]
     if sampling.top_p < 1:
         mass = np.cumsum(np.exp((ranked - top).astype(np.float64)))
-        place = int(np.searchsorted(mass, sampling.top_p * mass[-1], side="left"))
+        place = int(np.count_nonzero(mass < sampling.top_p * mass[-1]))
         threshold = ranked[min(place, len(ranked) - 1)]
     if sampling.min_p > 0:
         least = top + np.float32(math.log(sampling.min_p))

@@ -37,7 +37,7 @@ SIZE_LIMIT = 4_000_000  # characters of one value, on top of what the messages h
 SECONDS = 1.0  # of processor time; an ordinary template takes a few thousandths
 _TOTAL = 64  # times the size limit: what all steps together may make
 _INTEGER_BITS = 4096
-_ITEM_WEIGHT = 16  # characters that an item of a container counts as, besides its own
+_ITEM_WEIGHT = 64  # characters that an item of a container counts as, besides its own
 
 
 def _names(words: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Vocabularies for the tests: small ones that are committed, and real ones where a file is named."""
+"""Vocabularies for the tests: small committed ones, and real ones where a file is named."""
 
 from __future__ import annotations
 

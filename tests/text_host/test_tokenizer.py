@@ -10,10 +10,10 @@ import pytest
 
 from engine.text.tokenizer import StreamDecoder, Tokenizer, TokenizerError, load_tokenizer
 
-PRE_TOKENIZERS = (
+NAMES = (
     "default gpt-2 smollm falcon llama-bpe qwen2 qwen35 gpt-4o tekken deepseek-llm deepseek-coder"
     " deepseek-v3 bloom viking bailingmoe seed-coder"
-).split()
+)
 FAMILY = "👩‍👩‍👧‍👦"
 
 
@@ -30,7 +30,7 @@ def stream(tokenizer: Tokenizer, ids: Sequence[int], **options: Any) -> list[str
     return [*(decoder.push(index) for index in ids), decoder.flush()]
 
 
-@pytest.mark.parametrize("pre", PRE_TOKENIZERS)
+@pytest.mark.parametrize("pre", NAMES.split())
 def test_each_pre_tokenizer_cuts_where_the_reference_cuts(
     pre: str, bpe_golden: Any, texts: list[str]
 ) -> None:

@@ -128,7 +128,7 @@ def test_chat_tokens_are_control_even_where_marked_as_text(make_bytes: Make) -> 
 def test_missing_ids_are_none_or_sentencepieces_own(make_bytes: Make, spm_golden: Any) -> None:
     none = read_vocabulary(changed(make_bytes([]), eos_token_id=0xFFFFFFFF))
     assert (none.bos_id, none.eos_id) == (None, None)
-    unnamed = {key: None for key in ("bos_token_id", "eos_token_id", "unknown_token_id")}
+    unnamed = dict.fromkeys(("bos_token_id", "eos_token_id", "unknown_token_id"))
     usual = read_vocabulary(changed(spm_golden["plain"]["metadata"], **unnamed))
     assert (usual.unk_id, usual.bos_id, usual.eos_id) == (0, 1, 2)
 

@@ -1,4 +1,4 @@
-"""A GGUF file with a given vocabulary around a model of no use, for reference tokenizers to load."""
+"""A GGUF file with a given vocabulary and a model of no use, for reference tokenizers to load."""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PRE_TOKENIZERS = (
+NAMES = (
     "default gpt-2 smollm falcon llama-bpe qwen2 qwen35 gpt-4o tekken deepseek-llm deepseek-coder"
     " deepseek-v3 bloom viking bailingmoe seed-coder"
-).split()  # one for each set of patterns
+)
+PRE_TOKENIZERS = NAMES.split()  # one for each set of patterns
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 USER_DEFINED = ["<think>", "</think>"]
 

@@ -120,7 +120,8 @@ THINKING = """\
             {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
         {%- endif %}
         {%- if loop.index0 > ns.last and reasoning %}
-            {{- '<|im_start|>assistant\\n<think>\\n' + reasoning.strip('\\n') + '\\n</think>\\n\\n' }}
+            {{- '<|im_start|>assistant\\n<think>\\n' + reasoning.strip('\\n') }}
+            {{- '\\n</think>\\n\\n' }}
             {{- content.lstrip('\\n') }}
         {%- else %}
             {{- '<|im_start|>' + message.role + '\\n' + content }}
@@ -165,7 +166,8 @@ TEMPLATES: dict[str, tuple[str, str | None, str]] = {
     "features": (FEATURES, "<s>", "</s>"),
 }
 
-USER = {"role": "user", "content": "  What's up?\n\n  Tab\there, café 👩‍🚀 {{ braces }} {% raw %}\n "}
+ODD = "  What's up?\n\n  Tab\there, café 👩‍🚀 {{ braces }} {% raw %}\n "
+USER = {"role": "user", "content": ODD}
 ANSWER = {"role": "assistant", "content": "\n<think>\nHm, a < b.\n</think>\n\nNot much. \n"}
 SYSTEM = {"role": "system", "content": " Be brief.\n"}
 AGAIN = {"role": "user", "content": "And now?"}
@@ -186,9 +188,7 @@ def render(source: str, bos: str | None, eos: str, messages: Any, prompt: bool) 
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), **names)
     tokenizer.chat_template = source
     try:
-        text = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=prompt
-        )
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt)
     except jinja2.TemplateError as refusal:
         return {"refusal": str(refusal)}
     return {"text": text}
