@@ -50,6 +50,14 @@ def runs(desc: WeightDesc, gated: bool) -> list[Run]:
     return [_run(desc, first, end - first, offsets) for first, end in itertools.pairwise(edges)]
 
 
+def _runs(node: Node) -> list[Run]:
+    return runs(node.named["weight"].weight, _gated(node))
+
+
+def _gated(node: Node) -> bool:
+    return node.attrs.get("gated") is not None
+
+
 def _run(desc: WeightDesc, first: int, rows: int, offsets: tuple[int, ...]) -> Run:
     parts = tuple(_part_of(desc, first + offset) for offset in offsets)
     starts = tuple(
@@ -76,10 +84,7 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     variant = choose(node, caps) if variant is None else variant
     if not allowed(variant, node, caps):
         raise GraphError(f"The matrix-vector variant {variant.name} cannot run this node here.")
-    desc = node.named["weight"].weight
-    return [
-        _dispatch(node, caps, variant, run) for run in runs(desc, node.attrs["gated"] is not None)
-    ]
+    return [_dispatch(node, caps, variant, run) for run in _runs(node)]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
@@ -137,15 +142,15 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
 def _buffers(node: Node) -> int:
     """Storage buffers that the widest dispatch of the node binds."""
     plain = [value for value in (*node.inputs, *node.outputs) if isinstance(value.desc, TensorDesc)]
-    desc, gated = node.named["weight"].weight, node.attrs["gated"] is not None
-    objects = max(len(set(run.parts)) for run in runs(desc, gated))
+    desc = node.named["weight"].weight
+    objects = max(len(set(run.parts)) for run in _runs(node))
     planes = 2 if desc.scale_words else 1
     buffers = sum(value.tensor.storage is Storage.BUFFER for value in plain)
     return buffers + planes * objects
 
 
 def _sums(node: Node, variant: Variant) -> int:
-    matrices = 2 if node.attrs["gated"] is not None else 1
+    matrices = 2 if _gated(node) else 1
     return (matrices * variant.rows + 1) * _tokens(node)
 
 
@@ -153,6 +158,8 @@ def _fits_device(variant: Variant, caps: Capabilities) -> bool:
     size = variant.invocations(caps)
     if size == 0 or size > min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
+    if variant.style == "software" and not caps.software:
+        return False  # every lane reads rows of its own, which a GPU cannot join into wide loads
     if variant.shared and caps.subgroup != GROUP // VEC:
         return False  # each lane loads one of the vectors of a group
     return variant.reduce != "subgroup" or caps.subgroup > 0
@@ -166,8 +173,7 @@ def _fits_output(variant: Variant, node: Node) -> bool:
 def _by_fours(variant: Variant, node: Node) -> bool:
     if variant.rows % VEC:
         return False
-    desc, gated = node.named["weight"].weight, node.attrs["gated"] is not None
-    return all(run.first % VEC == 0 for run in runs(desc, gated))
+    return all(run.first % VEC == 0 for run in _runs(node))
 
 
 def _plain(desc: TensorDesc) -> bool:
@@ -189,7 +195,7 @@ def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dis
     per_group = variant.rows * variant.rows_per_invocation_group(caps)
     grid = fold(-(-run.rows // per_group), caps)
     by_fours = _by_fours(variant, node)
-    gated = node.attrs["gated"] is not None
+    gated = _gated(node)
     names = ["w"] if not gated else ["w", "w" if run.parts[0] == run.parts[1] else "u"]
     params: dict[str, Any] = {
         "cols": desc.cols,
@@ -199,8 +205,8 @@ def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dis
         "rows_here": run.rows,
         "first": run.first,
         "starts": run.starts,
-        "norm_eps": node.attrs["norm_eps"],
-        "gate": node.attrs["gated"],
+        "norm_eps": node.attrs.get("norm_eps"),
+        "gate": node.attrs.get("gated"),
         "has_residual": "residual" in named,
         "has_bias": "bias" in named,
         "bias_rows": desc.rows,

@@ -141,6 +141,15 @@ _SOFTWARE = (
 VARIANTS: tuple[Variant, ...] = (*_SUBGROUP, *_WIDE, *_MEMORY, *_SOFTWARE)
 
 
+_BY_NAME = {variant.name: variant for variant in VARIANTS}
+_SHORT = 2048  # columns below which 16-byte loads leave lanes of a subgroup idle
+
+
+def variant_named(name: str) -> Variant | None:
+    """The variant of a name, or None: a tuning file may be older than the list."""
+    return _BY_NAME.get(name)
+
+
 def preferred(desc: WeightDesc, outputs: int, tokens: int, caps: Capabilities) -> Iterator[Variant]:
     """Variants for a weight that makes ``outputs`` channels, best first, some maybe not allowed."""
     if caps.software:
@@ -152,26 +161,27 @@ def preferred(desc: WeightDesc, outputs: int, tokens: int, caps: Capabilities) -
         yield _subgroup(2, 1, 4, 1)
         yield _subgroup(1, 4, 1)
     elif caps.subgroup:
-        yield from (
-            _for_nvidia(desc, outputs) if caps.vendor == "nvidia" else _for_subgroups(outputs)
-        )
+        table = _for_nvidia if caps.vendor == "nvidia" else _for_subgroups
+        yield from table(desc, outputs)
     if tokens > 1:
         yield from (_memory(4, 64, 1), _memory(2, 64, 1))
     yield from (_memory(4, 64), _memory(1, 64))
 
 
 def _for_nvidia(desc: WeightDesc, outputs: int) -> Iterator[Variant]:
-    """Small matrices need more subgroups than rows to fill the chip."""
-    if outputs * desc.cols <= 5120 * 4096:
-        yield _wide(4, 4, 1, 1, 4)
-        yield _wide(4, 4, 1)
-        yield _wide(2, 4, 1, 1, 4)
-    yield _wide(4, 1, 4, 1, 4)
-    yield _wide(4, 1, 4)
+    """Small matrices need more subgroups than rows to fill the chip; short rows narrow loads."""
+    if desc.cols < _SHORT:
+        yield from (_wide(2, 2, 1, 1, 4), _wide(4, 1, 4, 1, 4))
+    elif outputs * desc.cols <= 5120 * 4096:
+        yield from (_wide(4, 4, 1, 1, 4), _wide(4, 4, 1), _wide(2, 4, 1, 1, 4))
+    yield from (_wide(4, 1, 4, 1, 4), _wide(4, 1, 4))
     yield from (_subgroup(4, 1, 4), _subgroup(1, 4, 1))
 
 
-def _for_subgroups(outputs: int) -> Iterator[Variant]:
-    if outputs <= 4096:
+def _for_subgroups(desc: WeightDesc, outputs: int) -> Iterator[Variant]:
+    """Other GPUs convert bytes to floats at full rate or nearly so."""
+    if desc.cols < _SHORT:
+        yield from (_subgroup(2, 1, 4, 1), _subgroup(4, 1, 2))
+    elif outputs <= 4096:
         yield from (_subgroup(4, 4, 1), _subgroup(2, 4, 1))
     yield from (_subgroup(4, 1, 2), _subgroup(2, 1, 2))

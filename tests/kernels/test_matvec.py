@@ -14,7 +14,7 @@ from engine.gpu.device import Device
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.kernels import matvec
 from engine.kernels.matvec import Run, runs
-from engine.kernels.matvec_tables import VARIANTS, Variant
+from engine.kernels.matvec_tables import VARIANTS, Variant, variant_named
 from engine.kernels.quantise_blocks import weight_desc
 from engine.kernels.run import run_once
 from engine.tensor.descriptor import DType, Storage, matrix, vector
@@ -116,7 +116,9 @@ def check(
 
 def named(name: str) -> Variant:
     """A variant by its name."""
-    return next(variant for variant in VARIANTS if variant.name == name)
+    found = variant_named(name)
+    assert found is not None, name
+    return found
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,19 @@ def test_gated_runs_pair_each_gate_row_with_its_up_row() -> None:
 def test_without_subgroups_no_variant_needs_them(no_subgroups: Device) -> None:
     node = problem(Case()).node
     assert all(v.reduce != "subgroup" for v in matvec.candidates(node, no_subgroups.caps))
+
+
+def test_a_gpu_is_offered_no_software_variant(full: Device) -> None:
+    caps = replace(full.caps, kind="discrete")
+    assert all(v.style != "software" for v in matvec.candidates(problem(Case()).node, caps))
+
+
+def test_names_are_unique() -> None:
+    assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
+
+
+def test_an_unknown_name_gives_nothing() -> None:
+    assert variant_named("sub-r99") is None
 
 
 def test_every_candidate_fits_small_limits(small_limits: Device) -> None:
