@@ -1,4 +1,4 @@
-"""The models and the GPU that the fake worker pretends to have."""
+"""What the fake worker pretends: its models, its GPU, its answers."""
 
 from __future__ import annotations
 
@@ -73,3 +73,12 @@ def memory(loaded: bool) -> dict[str, Any]:
         "device_name": DEVICE,
         "unified": False,
     }
+
+
+def reply(directive: str, argument: str, prompt: str) -> str:
+    """The whole text of an answer."""
+    if directive == "/words":
+        return " ".join(f"word{n}" for n in range(int(argument or 100)))
+    if directive == "/think":
+        return "<think>\nLet me see.\n</think>\n\nThe answer is **42**."
+    return f"You said:\n\n> {prompt}\n\nThat is all I know.\n\n```python\nprint('hello')\n```\n"

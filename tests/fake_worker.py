@@ -29,7 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fake_models import DEVICE, MIB, catalogue, installed, memory
+from fake_models import DEVICE, MIB, catalogue, installed, memory, reply
 
 from engine.worker.protocol import (
     ERROR_CODES,
@@ -215,30 +215,26 @@ class FakeWorker:
             warning="This model has no chat template." if directive == "/warn" else None,
         )
         self.send(request, "prefill", done=prompt_tokens, total=prompt_tokens)
-        self.stream(request, self.reply(directive, argument, prompt), prompt_ids, dropped, began)
-
-    def reply(self, directive: str, argument: str, prompt: str) -> str:
-        """The whole text of an answer."""
-        if directive == "/words":
-            return " ".join(f"word{n}" for n in range(int(argument or 100)))
-        if directive == "/think":
-            return "<think>\nLet me see.\n</think>\n\nThe answer is **42**."
-        echo = f"You said:\n\n> {prompt}\n\nThat is all I know.\n\n```python\nprint('hello')\n```\n"
-        return self.options.answer or echo
+        self.stream(
+            request,
+            self.options.answer or reply(directive, argument, prompt),
+            prompt_ids,
+            dropped,
+            began,
+        )
 
     def stream(
-        self, request: Request, reply: str, prompt_ids: list[int], dropped: list[int], began: float
+        self, request: Request, text: str, prompt_ids: list[int], dropped: list[int], began: float
     ) -> None:
         """Send the text word by word, then ``done``."""
         limit = request.fields.get("sampling", {}).get("max_tokens") or 10**9
-        words = reply.replace(" ", " \0").split("\0")
+        words = text.replace(" ", " \0").split("\0")
         sent: list[str] = []
         stop_reason = "end"
         first = 0.0
         directive = self.directive(request)
         for word in words:
-            hang = directive == "/hang"
-            if self.wait(request, 3600.0 if hang else self.options.delay):
+            if self.wait(request, 3600.0 if directive == "/hang" else self.options.delay):
                 stop_reason = "stopped"
                 break
             if len(sent) >= limit:
@@ -286,8 +282,9 @@ class FakeWorker:
 
     def do_count(self, request: Request) -> None:
         tokens = sum(self.count_words(m) for m in request.fields["messages"])
-        size = request.fields.get("context", CONTEXT)
-        self.send(request, "done", tokens=tokens, context_size=size)
+        self.send(
+            request, "done", tokens=tokens, context_size=request.fields.get("context", CONTEXT)
+        )
 
     def do_memory(self, request: Request) -> None:
         self.send(request, "done", memory=memory(self.loaded is not None))

@@ -186,5 +186,31 @@ CATALOGUE: Final = (
 
 
 def find_entry(name: str) -> CatalogueEntry | None:
-    """The entry of this name, in any letter case; None if there is none."""
-    return next((one for one in CATALOGUE if one.name == name.strip().lower()), None)
+    """The entry of this name in any letter case, or a file of the hub as OWNER/REPO/FILE.gguf."""
+    name = name.strip()
+    found = next((one for one in CATALOGUE if one.name == name.lower()), None)
+    return found or _hub_entry(name)
+
+
+def _hub_entry(reference: str) -> CatalogueEntry | None:
+    """An untested file of the hub: what it is, its header tells once it is here."""
+    owner, _, rest = reference.partition("/")
+    repo, _, file = rest.partition("/")
+    if not (owner and repo and file.lower().endswith(".gguf")) or owner.startswith((".", "~")):
+        return None
+    stem = file.rpartition("/")[2][: -len(".gguf")]
+    return CatalogueEntry(
+        name=stem.lower(),
+        title=stem,
+        family="",
+        kind="text",
+        parameters=0,
+        quant="",
+        bytes=0,
+        sha256=None,
+        licence="",
+        source=HubSource(f"{owner}/{repo}", file),
+        context=0,
+        description=f"A file of {owner}/{repo}.",
+        kv_bytes_per_token=0,
+    )

@@ -40,7 +40,7 @@ Requests, the events before the last one, and the fields of ``done``:
     opened the figures are 0 and null; ``open`` opens it first, a watch has it opened meanwhile
 ``models_list {}``
     done ``{models, catalogue, folder, free_bytes}``
-``model_get {name}``
+``model_get {name}``  (of the catalogue, or OWNER/REPO/FILE.gguf of the hub)
     ``progress {done_bytes, total_bytes, bytes_per_second, seconds_left, phase}``; done ``{model}``
 ``model_add {path, copy?}``
     progress as ``model_get``; done ``{model}``

@@ -44,6 +44,18 @@ def test_entries_are_found_in_any_letter_case() -> None:
     assert find_entry("nothing") is None
 
 
+def test_any_file_of_the_hub_can_be_named() -> None:
+    entry = find_entry("Someone/Some-Model/deep/Model.Q4_0.gguf")
+    assert entry is not None
+    assert entry.name == "model.q4_0"
+    assert entry.source == HubSource("Someone/Some-Model", "deep/Model.Q4_0.gguf")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a/b.gguf", "/a/b.gguf", "./a/b.gguf", "a/b/c.bin"])
+def test_a_path_is_no_file_of_the_hub(name: str) -> None:
+    assert find_entry(name) is None
+
+
 def test_a_longer_context_needs_more_up_to_the_model_s_own() -> None:
     assert STARTER.need_bytes(4096) > STARTER.need_bytes(2048) > STARTER.bytes
     assert STARTER.need_bytes(10**6) == STARTER.need_bytes(STARTER.context)
