@@ -6,11 +6,14 @@ Pure functions and values; the widgets are in answer_body.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
 
 OPEN, CLOSE = "<think>", "</think>"
 PIECE = 8_000  # characters of HTML after which a new text view is begun: bounds re-rendering
@@ -45,14 +48,20 @@ Block = Text | Code | Thought
 class _Renderer(RendererHTML):
     """Standard HTML, but pictures are words: an answer must never load anything."""
 
-    def image(self, tokens: list[Token], index: int, options: object, env: object) -> str:
+    def image(
+        self,
+        tokens: Sequence[Token],
+        idx: int,
+        options: OptionsDict,
+        env: MutableMapping[str, Any],
+    ) -> str:
         """The alternative text in brackets."""
-        words = self.renderInlineAsText(tokens[index].children or [], options, env)  # type: ignore[arg-type]
+        words = self.renderInlineAsText(tokens[idx].children or [], options, env)
         return f"[picture: {words}]" if words else "[picture]"
 
 
 def _parser() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer)  # type: ignore[arg-type]
+    made = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer)
     return made.enable(["table", "strikethrough"])
 
 
@@ -111,7 +120,7 @@ def _groups(text: str) -> list[tuple[int, Block]]:
     """Every top-level block with the line it begins at."""
     groups: list[tuple[int, Block]] = []
     pending: list[Token] = []
-    env: dict[str, object] = {}
+    env: dict[str, Any] = {}
     for token in _MARKDOWN.parse(text, env):
         pending.append(token)
         if token.level != 0 or token.nesting == 1:
@@ -127,10 +136,10 @@ def _groups(text: str) -> list[tuple[int, Block]]:
     return groups
 
 
-def _merged(blocks: object) -> list[Block]:
+def _merged(blocks: Iterable[Block]) -> list[Block]:
     """Neighbouring texts as one, up to PIECE characters, so that a selection can span them."""
     merged: list[Block] = []
-    for block in blocks:  # type: ignore[attr-defined]
+    for block in blocks:
         last = merged[-1] if merged else None
         if isinstance(block, Text) and isinstance(last, Text) and len(last.html) < PIECE:
             merged[-1] = Text(last.html + block.html)

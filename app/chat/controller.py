@@ -15,6 +15,7 @@ from app.chat.generation import Generation
 from app.chat.model_control import ModelControl
 from app.chat.prompts import make_prompt
 from app.chat.words import title_from
+from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
 from app.storage.chats import ChatStore
 from app.storage.files import StorageError
@@ -239,6 +240,8 @@ class ChatController(QObject):
         made, self.generation = self.generation, None
         if made is not None:
             made.deleteLater()
+            if made.error_code == "no_adapter":
+                tell_no_gpu(self._context, message.note)
         self.generation_changed.emit()
         if self.chat is not None and message.chat == self.chat.id:
             self._reload()

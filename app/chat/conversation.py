@@ -154,7 +154,7 @@ class Conversation(QScrollArea):
             elif self._column.indexOf(view) != place:
                 self._column.insertWidget(place, view)
             view.show_message(item.message, item.at, item.count)
-            view.actions.set_steady(item is shown[-1])
+            view.action_row.set_steady(item is shown[-1])
             place += 1
         if self._following:
             QTimer.singleShot(0, self, self.follow)

@@ -37,7 +37,7 @@ _STATS = (
 class Generation(QObject):
     """An answer being written.
 
-    Attributes: message (as far as it is), loaded (the worker holds the model).
+    Attributes: message (as far as it is), error_code (the worker's, once it has failed).
     Signals: status_changed(words, fraction or None), grew(message) at most 30 times a second,
     model_loaded(), finished(message), save_failed(sentence), told once.
     """
@@ -62,6 +62,7 @@ class Generation(QObject):
         self._unsaved = False
         self._told_unsaved = False
         self._stopping = False
+        self.error_code = ""
         self._show = _timer(self, SHOW_MS, self._show_more)
         self._save = _timer(self, SAVE_MS, self._save_more)
         self._patience = _timer(self, PATIENCE_MS, engine.restart)
@@ -128,6 +129,7 @@ class Generation(QObject):
 
     def _failure(self, event: Event) -> Message:
         message = self._current()
+        self.error_code = str(event.get("code") or "internal")
         if self._stopping or event.get("code") == "cancelled":
             note = "" if message.text else "Stopped before the first word."
             return replace(message, state=State.STOPPED, note=note)

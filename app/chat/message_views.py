@@ -40,25 +40,25 @@ class MessageView(QFrame):
     version_chosen = Signal(int, int)
     edited = Signal(int, str)
 
-    def __init__(self, message: Message, actions: ActionRow) -> None:
+    def __init__(self, message: Message, row: ActionRow) -> None:
         super().__init__()
         self.message = message
-        self.actions = actions
+        self.action_row = row
         self._editor: InlineEditor | None = None
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
         self.column.setSpacing(SPACE.small)
-        actions.action_chosen.connect(self._act)
-        actions.versions.version_chosen.connect(
+        row.action_chosen.connect(self._act)
+        row.versions.version_chosen.connect(
             lambda index: self.version_chosen.emit(self.message.id, index)
         )
 
     def enterEvent(self, event: QEnterEvent) -> None:
-        self.actions.set_near(True)
+        self.action_row.set_near(True)
         super().enterEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:
-        self.actions.set_near(False)
+        self.action_row.set_near(False)
         super().leaveEvent(event)
 
     def copied_text(self) -> str:
@@ -72,7 +72,7 @@ class MessageView(QFrame):
     def _act(self, name: str) -> None:
         if name == "copy":
             QGuiApplication.clipboard().setText(self.copied_text())
-            say_copied(self.actions.buttons["copy"])
+            say_copied(self.action_row.buttons["copy"])
         elif name == "edit":
             self.begin_edit()
         else:
@@ -88,7 +88,7 @@ class MessageView(QFrame):
         self._editor.cancelled.connect(self.end_edit)
         self.column.insertWidget(0, self._editor)
         self.content().hide()
-        self.actions.hide()
+        self.action_row.hide()
         self._editor.text.setFocus()
 
     def end_edit(self) -> None:
@@ -98,7 +98,7 @@ class MessageView(QFrame):
             self._editor.deleteLater()
             self._editor = None
             self.content().show()
-            self.actions.show()
+            self.action_row.show()
 
     def _finish_edit(self, text: str) -> None:
         self.end_edit()
@@ -152,7 +152,7 @@ class UserView(MessageView):
         inner.addWidget(self.text)
         self.text.setVisible(bool(message.text))
         self.column.addWidget(self.bubble, 0, Qt.AlignmentFlag.AlignRight)
-        self.column.addWidget(self.actions)
+        self.column.addWidget(self.action_row)
         self.show_message(message, 0, 1)
 
     def content(self) -> QWidget:
@@ -162,8 +162,8 @@ class UserView(MessageView):
         """Show the message and which version of how many it is."""
         self.message = message
         self.text.show_plain(message.text)
-        self.actions.versions.show_versions(at, count)
-        self.actions.set_near(False)
+        self.action_row.versions.show_versions(at, count)
+        self.action_row.set_near(False)
         self._fit_bubble()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -191,7 +191,7 @@ class AnswerView(MessageView):
         self.status = StatusLine()
         self.note = Note()
         self.note.retry.clicked.connect(lambda: self.action_chosen.emit(self.message.id, "retry"))
-        for widget in (self.body, self.status, self.note, self.actions):
+        for widget in (self.body, self.status, self.note, self.action_row):
             self.column.addWidget(widget)
         self.show_message(message, 0, 1)
 
@@ -210,14 +210,14 @@ class AnswerView(MessageView):
         self.setAccessibleName("Answer, being written" if is_streaming else "Answer")
         self.note.show_note(message)
         is_empty = message.state is State.FAILED and not message.text and count == 1
-        self.actions.setVisible(not (is_streaming or is_empty) and self._editor is None)
+        self.action_row.setVisible(not (is_streaming or is_empty) and self._editor is None)
         for name in ("edit", "copy", "branch"):
-            self.actions.buttons[name].setVisible(bool(message.text))
-        self.actions.versions.show_versions(at, count)
+            self.action_row.buttons[name].setVisible(bool(message.text))
+        self.action_row.versions.show_versions(at, count)
         can_continue = message.state in UNFINISHED and bool(message.text)
-        self.actions.buttons["continue"].setVisible(can_continue)
-        self.actions.stats.set_text(stats_words(message))
-        self.actions.stats.setToolTip(stats_tip(message))
+        self.action_row.buttons["continue"].setVisible(can_continue)
+        self.action_row.stats.set_text(stats_words(message))
+        self.action_row.stats.setToolTip(stats_tip(message))
 
     def grow(self, message: Message) -> None:
         """Show more of an answer that is being written; nothing else has changed."""

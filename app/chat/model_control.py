@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.models import STARTER, ModelsState, with_loaded
 from app.chat.words import load_words
+from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
 from engine.worker.protocol import Event
 
@@ -142,6 +143,9 @@ class ModelControl(QObject):
 
     def _tell(self, event: Event) -> None:
         text = str(event.get("message") or "The model could not be loaded.")
+        if event.get("code") == "no_adapter":
+            tell_no_gpu(self._context, text)
+            return
         self._context.messages.error(text, event.get("details"))
 
     def _take_list(self, event: Event) -> None:

@@ -100,7 +100,7 @@ class TextView(QTextBrowser):
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
 
-    def loadResource(self, _kind: int, _url: QUrl) -> object:
+    def loadResource(self, _kind: int, _url: QUrl | str) -> object:
         """Nothing: an answer must never read a file or the network."""
         return None
 

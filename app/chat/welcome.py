@@ -38,7 +38,7 @@ class Examples(EmptyState):
         super().__init__(
             "chat",
             "What would you like to know?",
-            "The answer is made on this computer. Nothing you write leaves it.",
+            "Answers are made on this computer. Nothing leaves it.",
             object_name="examples",
         )
         holder = QWidget()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QButtonGroup, QFrame, QToolButton, QVBoxLayout, QW
 from app import theme
 from app.theme import SPACE, Tokens
 from app.theme.assets import asset
+from app.theme.icons import RATIOS
 from app.widgets.base import name_widget, wire_theme
 
 
@@ -67,7 +68,7 @@ class RailButton(QToolButton):
     def recolour(self, tokens: Tokens) -> None:
         """Draw the icon for both states in the theme's colours."""
         result = QIcon()
-        for ratio in theme.icons.RATIOS:
+        for ratio in RATIOS:
             off = theme.pixmap(self._icon, tokens.text, 20, ratio)
             on = theme.pixmap(self._icon, tokens.accent, 20, ratio)
             result.addPixmap(off, QIcon.Mode.Normal, QIcon.State.Off)

@@ -60,7 +60,7 @@ class Theme(QObject):
     def motion(self, milliseconds: int) -> int:
         """How long an animation may take: 0 where the system asks for reduced motion."""
         preference = getattr(self._accessibility, "motionPreference", None)  # since Qt 6.12
-        if preference is not None and preference() == Qt.MotionPreference.ReducedMotion:
+        if preference is not None and "Reduced" in str(preference()):
             return 0
         hint = QStyle.StyleHint.SH_Widget_Animation_Duration
         return milliseconds if self._application.style().styleHint(hint) > 0 else 0

@@ -105,6 +105,7 @@ class ToastHost(QWidget):
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
+        self._window = window
         self.setObjectName("toast_host")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(24, 12, 24, 24)
@@ -154,7 +155,7 @@ class ToastHost(QWidget):
         if not self._toasts:
             self.hide()
             return
-        window = self.parentWidget()
+        window = self._window
         self._column.activate()
         self.adjustSize()
         left = (window.width() + SPACE.rail - self.width()) // 2

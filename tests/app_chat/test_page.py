@@ -26,6 +26,7 @@ from app.chat.page import ChatPage, create_page
 from app.shell.page import AppContext
 from app.storage.files import StorageError
 from app.storage.records import State
+from app.widgets import ConfirmDialog
 
 MODEL = "smollm2-135m-instruct"
 
@@ -113,7 +114,7 @@ def test_a_question_is_answered_and_kept(room: Room) -> None:
     answer = room.answer()
     assert answer.message.state is State.DONE
     assert re.match(
-        r"68 tok/s · first token [\d.]+ s · \d+ tokens", answer.actions.stats.full_text()
+        r"68 tok/s · first token [\d.]+ s · \d+ tokens", answer.action_row.stats.full_text()
     )
     assert find(answer, "code_language", QLabel).text() == "python"
 
@@ -142,7 +143,7 @@ def test_stop_keeps_the_partial_answer_and_continue_goes_on(room: Room) -> None:
     partial = room.texts()[-1]
     assert partial.startswith("word0")
     assert room.answer().message.state is State.STOPPED
-    assert room.answer().actions.buttons["continue"].isVisibleTo(room.answer())
+    assert room.answer().action_row.buttons["continue"].isVisibleTo(room.answer())
     room.page.controller.act(room.answer().message.id, "continue")
     wait_until(lambda: len(room.texts()[-1]) > len(partial))
     room.page.stop_work()
@@ -264,6 +265,15 @@ def test_a_killed_worker_leaves_the_chat_and_offers_retry(room: Room) -> None:
     wait_signal(room.context.engine.worker_started)
     room.ask("hello again")
     assert room.answer().message.state is State.DONE
+
+
+def test_no_gpu_is_told_with_what_the_doctor_found(room: Room) -> None:
+    room.ask("/error no_adapter")
+    wait_until(lambda: any("driver of your graphics card" in text for text in room.messages))
+    dialog = room.page.findChild(ConfirmDialog, "confirm_dialog")
+    assert dialog is not None
+    assert dialog.windowTitle() == "No usable GPU was found"
+    dialog.reject()
 
 
 def test_an_engine_that_does_not_stop_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
