@@ -1,4 +1,4 @@
-"""Attention of one token: workgroups share the cache, and a second kernel merges what they found."""
+"""Attention of one token: workgroups share the cache, and a second kernel merges their parts."""
 
 from __future__ import annotations
 

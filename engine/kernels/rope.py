@@ -4,7 +4,7 @@ Both caches are ``[kv_head][position][head_dim]``. The paper's other order for v
 ``[kv_head][head_dim][position]``, makes attention's second product read along memory as well, but
 every new token then writes head_dim separate cache lines, and a lane that owns a channel reads
 values a whole row apart. With the rows of both caches contiguous, a token's write is one run, a
-split of decode attention reads both with neighbours side by side, and prefill loads one kind of tile.
+split of decode attention reads both with neighbours side by side, and prefill has one kind of tile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rope_frequencies(
         factor: how many times longer than trained.
         original_context: trained length in tokens (YaRN).
         attention_factor: a further factor of YaRN's magnitude.
-        factors: divisors ``[rope_dim / 2]``: GGUF's ``rope_freqs.weight`` or :func:`llama3_factors`.
+        factors: divisors ``[rope_dim / 2]``: GGUF's rope_freqs.weight or :func:`llama3_factors`.
         beta_fast, beta_slow: turns within the trained length above which YaRN keeps a frequency,
             and below which it stretches it whole.
 

@@ -6,6 +6,7 @@ here. The host writes it before a prefill chunk (:func:`pack_state`); the sample
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ COUNTER = 3  #: random counter: how many tokens this seed has drawn
 STOP = 4  #: not 0 once a stop token was drawn or the context is full: the sampler then rests
 RING = 5  #: how many tokens were appended to the ring, ever; the next slot is RING % slots
 SEED = 6  #: seed of the random numbers
+RECENT = 7  #: how many tokens the history has seen, ever; the next slot is RECENT % HISTORY_WINDOW
 WORDS = 16  #: words of the buffer, spare ones included
 
 #: Reasons in the STOP word.
@@ -27,22 +29,27 @@ STOP_CONTEXT = 2
 TEMPERATURE = 0  # f32; 0 is greedy
 TOP_K = 1  # 0 is off
 TOP_P = 2  # f32; 1 is off
-MIN_P = 3  # f32; 0 is off
+LOG_MIN_P = 3  # f32, ln(min_p); MIN_P_OFF is off
 REPETITION = 4  # f32; 1 is off
 PRESENCE = 5  # f32; 0 is off
 FREQUENCY = 6  # f32; 0 is off
 PARAM_WORDS = 16
+MIN_P_OFF = -1e38
+
+#: Tokens back that the penalties look at. The history buffer holds how often each id of the
+#: vocabulary occurs among them, then the ids themselves plus one (0: none yet), a ring.
+HISTORY_WINDOW = 64
 
 #: Stop tokens: word 0 is how many, then their ids.
 STOPS_MAX = 31
 STOP_WORDS = 1 + STOPS_MAX
 
-_STATE_NAMES = ("POSITION", "COUNT", "TOKEN", "COUNTER", "STOP", "RING", "SEED")
+_STATE_NAMES = ("POSITION", "COUNT", "TOKEN", "COUNTER", "STOP", "RING", "SEED", "RECENT")
 _PARAM_NAMES = (
     "TEMPERATURE",
     "TOP_K",
     "TOP_P",
-    "MIN_P",
+    "LOG_MIN_P",
     "REPETITION",
     "PRESENCE",
     "FREQUENCY",
@@ -70,6 +77,7 @@ def pack_state(
     stop: int = 0,
     ring: int = 0,
     seed: int = 0,
+    recent: int = 0,
 ) -> np.ndarray:
     """The state buffer's contents, uint32 ``[16]``; the seed is taken modulo 2**32."""
     words = np.zeros(WORDS, np.uint32)
@@ -82,6 +90,7 @@ def pack_state(
         ring,
     )
     words[SEED] = seed & 0xFFFFFFFF
+    words[RECENT] = recent
     return words
 
 
@@ -97,7 +106,8 @@ def pack_params(
 ) -> np.ndarray:
     """The sampler settings' buffer, uint32 ``[16]``; the defaults mean greedy, all filters off."""
     floats = np.zeros(PARAM_WORDS, np.float32)
-    floats[[TEMPERATURE, TOP_P, MIN_P]] = temperature, top_p, min_p
+    floats[[TEMPERATURE, TOP_P]] = temperature, top_p
+    floats[LOG_MIN_P] = math.log(min_p) if min_p > 0 else MIN_P_OFF
     floats[[REPETITION, PRESENCE, FREQUENCY]] = (
         repetition_penalty,
         presence_penalty,
@@ -116,3 +126,17 @@ def pack_stops(tokens: Sequence[int]) -> np.ndarray:
     words[0] = len(tokens)
     words[1 : 1 + len(tokens)] = list(tokens)
     return words
+
+
+def history_words(vocabulary: int) -> int:
+    """Words of the history buffer."""
+    return vocabulary + HISTORY_WINDOW
+
+
+def pack_history(tokens: Sequence[int], vocabulary: int) -> tuple[np.ndarray, int]:
+    """The history buffer's contents after ``tokens``, and the state's RECENT word to go with it."""
+    words = np.zeros(history_words(vocabulary), np.uint32)
+    recent = np.asarray(list(tokens)[-HISTORY_WINDOW:], np.int64)
+    words[:vocabulary] = np.bincount(recent, minlength=vocabulary)
+    words[vocabulary : vocabulary + len(recent)] = recent + 1
+    return words, len(recent)
