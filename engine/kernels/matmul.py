@@ -19,7 +19,11 @@ from engine.kernels import norm
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.matmul_tables import GROUP, VARIANTS, Variant, preferred
 from engine.kernels.matvec import Run, runs
+from engine.kernels.quantise import quantise
+from engine.kernels.quantise_blocks import FLOAT_KINDS
 from engine.tensor.descriptor import VEC, DType, Layout, Storage, TensorDesc
+
+_TEMPLATES = {"f32": "tile", "f16": "tile", "dp4a": "int8", "software": "software"}
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
@@ -33,9 +37,13 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     if not allowed(variant, node, caps):
         raise GraphError(f"The matrix kernel {variant.name} cannot run this node here.")
     gated = node.attrs["gated"] is not None
+    x = node.named["x"]
+    if variant.style == "dp4a":
+        x, quantised = quantise(x, caps)
+        before.append(quantised)
     return [
         *before,
-        *(_dispatch(node, caps, variant, run) for run in runs(node.named["weight"].weight, gated)),
+        *(_dispatch(node, caps, variant, x, r) for r in runs(node.named["weight"].weight, gated)),
     ]
 
 
@@ -76,6 +84,8 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     else:
         if variant.style == "f16" and not caps.f16:
             return False
+        if variant.style == "dp4a" and not _int8(node, caps):
+            return False
         if gated and variant.lane_rows % (2 * VEC):
             return False
         if _workgroup_bytes(variant) > caps.limits.workgroup_bytes:
@@ -102,8 +112,14 @@ def _tokens(node: Node) -> int:
     return rows_of(node.named["x"].tensor.shape)
 
 
+def _int8(node: Node, caps: Capabilities) -> bool:
+    return caps.dp4a and node.named["weight"].weight.kind not in FLOAT_KINDS
+
+
 def _pads(variant: Variant) -> tuple[int, int]:
     """Positions added to the pitch of both tiles, so that a loader's lanes hit different banks."""
+    if variant.style == "dp4a":
+        return (0, 4 // variant.step)
     bare = _bytes(variant, 0, 0)
     return (0, 0) if bare <= 16 << 10 < _bytes(variant, 2, 1) else (2, 1)
 
@@ -113,8 +129,10 @@ def _workgroup_bytes(variant: Variant) -> int:
 
 
 def _bytes(variant: Variant, pad_w: int, pad_x: int) -> int:
-    vector = 8 if variant.style == "f16" else 16
-    return (variant.rows + pad_w + variant.tokens + pad_x) * variant.step * 8 * vector
+    positions = variant.rows + pad_w + variant.tokens + pad_x
+    if variant.style == "dp4a":
+        return (positions * 2 * 16 + (variant.rows + variant.tokens) * 8) * variant.step
+    return positions * variant.step * 8 * (8 if variant.style == "f16" else 16)
 
 
 def _by_fours(variant: Variant, node: Node) -> bool:
@@ -129,7 +147,9 @@ def _plain(desc: TensorDesc) -> bool:
     return desc.storage is Storage.BUFFER and (desc.layout is Layout.ROWS or desc.shape.w == 1)
 
 
-def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dispatch:
+def _dispatch(
+    node: Node, caps: Capabilities, variant: Variant, x: Value, run: Run
+) -> Dispatch:
     desc = node.named["weight"].weight
     gated = node.attrs["gated"] is not None
     lanes = variant.invocations(caps)
@@ -146,6 +166,9 @@ def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dis
         "steps": -(-groups // variant.step) * variant.step,
         "step": variant.step,
         "lanes": lanes,
+        "threads": lanes,
+        "prefetch": variant.prefetch,
+        "x_pitch": x.tensor.shape.slices * VEC,
         "tile_tokens": variant.tokens,
         "tile_rows": tile_rows,
         "lane_tokens": variant.lane_tokens,
@@ -156,8 +179,9 @@ def _dispatch(node: Node, caps: Capabilities, variant: Variant, run: Run) -> Dis
         "pad_x": pad_x,
     }
     names = [name for _, name in params["names"]]
-    binds = tuple(_binds(node, run, names, vec=params["vec"]))
-    template = "matmul/software.wgsl" if variant.style == "software" else "matmul/tile.wgsl"
+    raw_x = "array<vec4<u32>>" if variant.style == "dp4a" else ""
+    binds = (Bind("x", x, raw=raw_x), *_binds(node, run, names, vec=params["vec"]))
+    template = f"matmul/{_TEMPLATES[variant.style]}.wgsl"
     label = f"matmul {desc.kind} {tokens}x{desc.rows}x{desc.cols} {variant.name}"
     return Dispatch(template, params, binds, grid, label)
 
@@ -193,7 +217,6 @@ def _row_params(node: Node, run: Run, vec: bool) -> dict[str, Any]:
 
 def _binds(node: Node, run: Run, names: Iterable[str], *, vec: bool) -> Iterator[Bind]:
     named = node.named
-    yield Bind("x", named["x"])
     for name, part in dict(zip(names, run.parts, strict=True)).items():
         yield Bind(name, named["weight"], part=part)
     raw = "" if vec else f"array<{node.output.tensor.dtype.value}>"

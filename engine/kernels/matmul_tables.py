@@ -16,12 +16,14 @@ class Variant:
     """One way to share out tokens and rows.
 
     Attributes:
-        style: "f32" or "f16" (tiles in workgroup memory) or "software" (no workgroup memory).
+        style: "f32" or "f16" (tiles of numbers in workgroup memory), "dp4a" (tiles of signed bytes)
+            or "software" (no workgroup memory).
         tokens: tokens of a tile.
         rows: rows of the weight in a tile, gate and up rows both counted.
         lane_tokens: tokens of one invocation.
         lane_rows: rows of the weight of one invocation.
         step: groups of 32 columns that one step of the loop takes.
+        prefetch: the next step is read while this one is computed.
         unroll: whether the slices of a group are written out.
     """
 
@@ -31,13 +33,15 @@ class Variant:
     lane_tokens: int
     lane_rows: int
     step: int = 1
+    prefetch: bool = False
     unroll: bool = True
 
     @property
     def name(self) -> str:
         """A stable short name for tuning files and tables."""
         tile = f"{self.tokens}x{self.rows}x{GROUP * self.step}"
-        return f"{self.style}-{tile}-{self.lane_tokens}x{self.lane_rows}"
+        tail = "-p" if self.prefetch else ""
+        return f"{self.style}-{tile}-{self.lane_tokens}x{self.lane_rows}{tail}"
 
     def invocations(self, caps: Capabilities) -> int:
         """Invocations of a workgroup; 0 where it cannot run."""
@@ -58,6 +62,13 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("f32", 128, 64, 8, 4),
     Variant("f16", 64, 64, 4, 8),
     Variant("f16", 128, 128, 8, 8),
+    Variant("dp4a", 32, 32, 4, 8),
+    Variant("dp4a", 128, 128, 8, 8),
+    Variant("dp4a", 128, 128, 8, 8, prefetch=True),
+    Variant("dp4a", 128, 128, 8, 8, 2, prefetch=True),
+    Variant("dp4a", 128, 64, 8, 4, 2, prefetch=True),
+    Variant("dp4a", 128, 64, 8, 8, 2, prefetch=True),
+    Variant("dp4a", 64, 64, 4, 8, 2, prefetch=True),
     *(_software(tokens, rows) for tokens in (4, 8, 16) for rows in (1, 2, 4, 8)),
 )
 

@@ -64,6 +64,105 @@ fn weight_row(first_row: u32, p: u32) -> u32 {
 }
 {% endmacro %}
 
+{#
+The loader of tiles of weights and activations as numbers of a `scalar` type. Every invocation
+brings `x_each` slices of x and `w_each` quarters of groups (eight weights, of two slices) in each
+step: `fetch_vars` declares them, `fetch(g)` reads those of the step from group g on, `stash`
+decodes them and hands them to
+    put_x(s, p, v)  and  put_w(s, p, v)      slice s of the step, position p, four numbers
+of the kernel. Between the two a kernel may do something else while the reads are on their way.
+#}
+{% set x_vectors = tile_tokens * step * 8 %}
+{% set w_quarters = tile_rows * step * 4 %}
+{% set x_each = (x_vectors + threads - 1) // threads %}
+{% set w_each = (w_quarters + threads - 1) // threads %}
+{% macro at(n) %}{{ "index + %du" % (n * threads) if n else "index" }}{% endmacro %}
+{% macro guard(n, count) %}{{ "if (%s < %du) " % (at(n), count) if (n + 1) * threads > count }}{% endmacro %}
+{% macro in_step(n) %}{{ "(%s) / 4u %% %du" % (at(n), step) if step > 1 else "0u" }}{% endmacro %}
+{% macro fetch_vars(scalar, float, columns) %}
+{% for n in range(x_each) %}
+let at_x_{{ n }} = min(first_token + ({{ at(n) }}) / {{ 8 * step }}u, {{ tokens - 1 }}u);
+var x_fetched_{{ n }}: vec4<{{ scalar }}>;
+{% endfor %}
+{% for n in range(w_each) %}
+let p_{{ n }} = min(({{ at(n) }}) / {{ 4 * step }}u, {{ tile_rows - 1 }}u);
+let at_w_{{ n }} = weight_row(first_row, p_{{ n }});
+{% if float %}
+var w_fetched_{{ n }}: Eight;
+{% else %}
+var w_fetched_{{ n }}: vec2<u32>;
+var factors_{{ n }}: vec4<f32>;
+{% endif %}
+{% endfor %}
+{% endmacro %}
+
+{% macro fetch(g, float) %}
+{% for n in range(x_each) %}
+x_fetched_{{ n }} = x_in(at_x_{{ n }}, {{ g }} * 8u + ({{ at(n) }}) % {{ 8 * step }}u);
+{% endfor %}
+{% for n in range(w_each) %}
+{
+    let group = {{ "min(%s + %s, %du)" % (g, in_step(n), groups - 1) if step > 1 else g }};
+    let k = index % 4u;
+{% if bound | length > 1 %}
+    if (p_{{ n }} < {{ tile_rows // 2 }}u) {
+        {{ quarter(names[0][1], n, float) | indent(8) }}
+    } else {
+        {{ quarter(names[1][1], n, float) | indent(8) }}
+    }
+{% else %}
+    {{ quarter("w", n, float) | indent(4) }}
+{% endif %}
+}
+{% endfor %}
+{% endmacro %}
+
+{% macro quarter(name, n, float) %}
+{% if float %}
+w_fetched_{{ n }} = {{ name }}_load8(at_w_{{ n }}, group * 4u + k);
+{%- else %}
+w_fetched_{{ n }} = {{ name }}_pair(at_w_{{ n }}, group, k);
+factors_{{ n }} = {{ name }}_factors(at_w_{{ n }}, group);
+{%- endif %}
+{% endmacro %}
+
+{% macro stash(scalar, float) %}
+{% for n in range(x_each) %}
+{{ guard(n, x_vectors) }}{
+    put_x(({{ at(n) }}) % {{ 8 * step }}u, ({{ at(n) }}) / {{ 8 * step }}u, x_fetched_{{ n }});
+}
+{% endfor %}
+{% for n in range(w_each) %}
+{{ guard(n, w_quarters) }}{
+    let s = {{ "%s * 8u + " % in_step(n) if step > 1 }}index % 4u{{ " * 2u" if float }};
+{% if float %}
+    put_w(s, p_{{ n }}, vec4<{{ scalar }}>(w_fetched_{{ n }}.a));
+    put_w(s + 1u, p_{{ n }}, vec4<{{ scalar }}>(w_fetched_{{ n }}.b));
+{% else %}
+    put_w(s, p_{{ n }}, decoded(w_fetched_{{ n }}.x, factors_{{ n }}.x, factors_{{ n }}.z));
+    put_w(s + 4u, p_{{ n }}, decoded(w_fetched_{{ n }}.y, factors_{{ n }}.y, factors_{{ n }}.w));
+{% endif %}
+}
+{% endfor %}
+{% endmacro %}
+
+{# `fn decoded(word, scale, minimum)`: the weights of four codes; `by_bits`: in f16 throughout. #}
+{% macro decoded(scalar, by_bits) %}
+fn decoded(word: u32, scale: f32, minimum: f32) -> vec4<{{ scalar }}> {
+{% if by_bits %}
+    // A byte below the exponent of 1024 is 1024 plus that byte.
+{% set signed = weights.w.kind == "q8_0" %}
+    let codes = word{{ " ^ 0x80808080u" if signed }};
+    let even = bitcast<vec2<f16>>((codes & 0x00ff00ffu) | 0x64006400u);
+    let odd = bitcast<vec2<f16>>(((codes >> 8u) & 0x00ff00ffu) | 0x64006400u);
+    let whole = vec4<f16>(even.x, odd.x, even.y, odd.y) - vec4<f16>({{ 1152 if signed else 1024 }}.0h);
+    return fma(whole, vec4<f16>(f16(scale)), vec4<f16>(f16(-minimum)));
+{% else %}
+    return vec4<{{ scalar }}>(fma({{ quant.codes_f32(weights.w, "word") }}, vec4<f32>(scale), vec4<f32>(-minimum)));
+{% endif %}
+}
+{% endmacro %}
+
 {# Rows of y that one tile makes. #}
 {% macro rows_made() %}{{ tile_rows if gate is none else tile_rows // 2 }}{% endmacro %}
 
@@ -88,4 +187,20 @@ if ({{ i }} + {{ k }}u < {{ rows_here }}u) {
 }
 {% endfor %}
 {% endif %}
+{% endmacro %}
+
+{# Finish all sums of an invocation, called sum_row_token. #}
+{% macro finish_tile(columns, lines) %}
+{% set runs = lane_rows // 4 if gate is none else lane_rows // 8 %}
+{% for t in range(lane_tokens) %}
+{
+    let t = first_token + line + {{ t * lines }}u;
+    if (t < {{ tokens }}u) {
+{% for c in range(runs) %}
+        let i_{{ c }} = first_row + {{ 4 * columns * c }}u + 4u * column;
+        {{ finish_rows("t", "i_%d" % c, 4, "sum_%d_" ~ t, 4 * c, 4 * c + lane_rows - 4 * runs) | indent(8) }}
+{% endfor %}
+    }
+}
+{% endfor %}
 {% endmacro %}

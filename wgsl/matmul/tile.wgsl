@@ -15,24 +15,8 @@
 {% set vec4 = "vec4<%s>" % scalar %}
 {% set columns = tile_rows // lane_rows %}
 {% set lines = tile_tokens // lane_tokens %}
-{% set threads = columns * lines %}
 {% set pitch_w = tile_rows + pad_w %}
 {% set pitch_x = tile_tokens + pad_x %}
-{% set quarters = tile_rows * step * 4 %}
-{% set vectors = tile_tokens * step * 8 %}
-{# a, b: the eight weights of quarter k of a group, in f32. #}
-{% macro quarter(name) %}
-{% if float %}
-let eight = {{ name }}_load8(row, group * 4u + k);
-a = eight.a;
-b = eight.b;
-{% else %}
-let codes = {{ name }}_pair(row, group, k);
-let factors = {{ name }}_factors(row, group);
-a = fma({{ quant.codes_f32(weights.w, "codes.x") }}, vec4<f32>(factors.x), vec4<f32>(-factors.z));
-b = fma({{ quant.codes_f32(weights.w, "codes.y") }}, vec4<f32>(factors.y), vec4<f32>(-factors.w));
-{% endif %}
-{% endmacro %}
 {# Add the products of slice k of the tiles. #}
 {% macro products(k) %}
 let at_w = {{ k }} * {{ pitch_w }}u + column;
@@ -63,6 +47,17 @@ var<workgroup> tile_x: array<{{ vec4 }}, {{ pitch_x * step * 8 }}>;
 {{ parts.read_x(half) }}
 {{ parts.weight_row(columns) }}
 {{ rows.finish() }}
+{% if not float %}
+{{ parts.decoded(scalar, false) }}
+{% endif %}
+fn put_x(s: u32, p: u32, v: {{ vec4 }}) {
+    tile_x[s * {{ pitch_x }}u + p] = v;
+}
+
+fn put_w(s: u32, p: u32, v: {{ vec4 }}) {
+    tile_w[s * {{ pitch_w }}u + p] = v;
+}
+
 @compute @workgroup_size({{ threads }})
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) index: u32) {
     let first_token = id.x * {{ tile_tokens }}u;
@@ -72,44 +67,22 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for t in range(lane_tokens) %}{% for r in range(lane_rows) %}
     var sum_{{ r }}_{{ t }} = 0.0;
 {% endfor %}{% endfor %}
+    {{ parts.fetch_vars(scalar, float, columns) | indent(4) }}
+{% if prefetch %}
+    {{ parts.fetch("0u", float) | indent(4) }}
+{% endif %}
     for (var g = 0u; g < {{ groups }}u; g += {{ step }}u) {
         workgroupBarrier();
-        for (var at = index; at < {{ vectors }}u; at += {{ threads }}u) {
-            let s = at % {{ 8 * step }}u;
-            let p = at / {{ 8 * step }}u;
-            tile_x[s * {{ pitch_x }}u + p] = x_in(min(first_token + p, {{ tokens - 1 }}u), g * 8u + s);
-        }
-        for (var at = index; at < {{ quarters }}u; at += {{ threads }}u) {
-            // A quarter of a group: eight weights, of two slices.
-            let k = at % 4u;
-            let p = at / {{ 4 * step }}u;
-            let in_step = {{ "at / 4u %% %du" % step if step > 1 else "0u" }};
-            let group = {{ "min(g + in_step, %du)" % (groups - 1) if groups % step else "g + in_step" }};
-            let row = weight_row(first_row, p);
-{% if bound | length > 1 %}
-            var a: vec4<f32>;
-            var b: vec4<f32>;
-            if (p < {{ tile_rows // 2 }}u) {
-                {{ quarter(names[0][1]) | indent(16) }}
-            } else {
-                {{ quarter(names[1][1]) | indent(16) }}
-            }
-{% else %}
-            var a: vec4<f32>;
-            var b: vec4<f32>;
-            {{ quarter("w") | indent(12) }}
+{% if not prefetch %}
+        {{ parts.fetch("g", float) | indent(8) }}
 {% endif %}
-{% if float %}
-            let at_w = (in_step * 8u + 2u * k) * {{ pitch_w }}u + p;
-            tile_w[at_w] = {{ vec4 }}(a);
-            tile_w[at_w + {{ pitch_w }}u] = {{ vec4 }}(b);
-{% else %}
-            let at_w = (in_step * 8u + k) * {{ pitch_w }}u + p;
-            tile_w[at_w] = {{ vec4 }}(a);
-            tile_w[at_w + {{ 4 * pitch_w }}u] = {{ vec4 }}(b);
-{% endif %}
-        }
+        {{ parts.stash(scalar, float) | indent(8) }}
         workgroupBarrier();
+{% if prefetch %}
+        if (g + {{ step }}u < {{ groups }}u) {
+            {{ parts.fetch("(g + %du)" % step, float) | indent(12) }}
+        }
+{% endif %}
 {% for in_step in range(step) %}
         {
 {% if half %}
@@ -136,16 +109,5 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
         }
 {% endfor %}
     }
-{% set runs = lane_rows // 4 if gate is none else lane_rows // 8 %}
-{% for t in range(lane_tokens) %}
-    {
-        let t = first_token + line + {{ t * lines }}u;
-        if (t < {{ tokens }}u) {
-{% for c in range(runs) %}
-            let i_{{ c }} = first_row + {{ 4 * columns * c }}u + 4u * column;
-            {{ parts.finish_rows("t", "i_%d" % c, 4, "sum_%d_" ~ t, 4 * c, 4 * c + lane_rows - 4 * runs) | indent(12) }}
-{% endfor %}
-        }
-    }
-{% endfor %}
+    {{ parts.finish_tile(columns, lines) | indent(4) }}
 }
