@@ -46,15 +46,16 @@ class TokenSplitter:
     def places(self, text: str) -> Iterator[int]:
         """Where a token of the table begins in ``text``, overlapping ones included, and where one
         is cut off by the end of the text."""
-        for position, char in enumerate(text):
-            if char in self._lengths and (
-                self._match(text, position) or self._may_go_on(text[position:])
-            ):
+        for found in self._first.finditer(text) if self._first else ():
+            position = found.start()
+            if self._match(text, position) or self._may_go_on(text, position):
                 yield position
 
-    def _may_go_on(self, ending: str) -> bool:
-        longest = self._lengths[ending[0]][0]
-        return len(ending) < longest and any(word.startswith(ending) for word in self._table)
+    def _may_go_on(self, text: str, position: int) -> bool:
+        if len(text) - position >= self._lengths[text[position]][0]:
+            return False
+        ending = text[position:]
+        return any(word.startswith(ending) for word in self._table)
 
     def _match(self, text: str, position: int) -> str | None:
         for length in self._lengths[text[position]]:

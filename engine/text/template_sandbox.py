@@ -265,8 +265,7 @@ def _tick_statement(line: int) -> nodes.Node:
 
 
 def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose result is measured. It wants the environment, so Jinja never runs it while
-    it compiles, and passes on what the filter itself wants."""
+    """A filter whose result is measured; wanting the context, it never runs at compile time."""
     wants = getattr(function, "jinja_pass_arg", None)  # an enum of Jinja's, or None
 
     @jinja2.pass_context
@@ -395,7 +394,8 @@ def _check_bits(bits: int) -> None:
 
 
 def _check_format(budget: Budget, left: Any, right: Any) -> None:
-    if isinstance(left, str) and (re.search(r"%[^a-zA-Z%]*(?:\*|\d{4})", left)):
+    if not isinstance(left, str):
+        return
+    if re.search(r"%[^a-zA-Z%]*(?:\*|\d{4})", left):
         raise LimitError("formats a text with a width of 1,000 or more")
-    if isinstance(left, str):
-        budget.allow(len(left) + left.count("%") * 1000)
+    budget.allow(len(left) + left.count("%") * 1000)

@@ -52,7 +52,7 @@ _END_NAMES = frozenset(
 _END_NAMES_IF_CONTROL = frozenset({"</s>", "<eos>", "[e~["})  # elsewhere these are HTML or text
 
 # Added tokens of chat formats are control tokens even where a converter marked them as text.
-_CONTROL_LOOK = re.compile(r"<\|[^\s<>]*\|>|<｜[^\s<>]*｜>|<(?:start|end)_of_turn>")  # noqa: RUF001
+_CONTROL_LOOK = re.compile(r"<\|[\w:.-]+\|>|<｜[^\s<>]+｜>|<(?:start|end)_of_turn>")  # noqa: RUF001
 
 
 class TokenizerError(TextError):

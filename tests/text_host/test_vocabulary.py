@@ -123,6 +123,7 @@ def test_chat_tokens_are_control_even_where_marked_as_text(make_bytes: Make) -> 
     tokenizer = load_tokenizer(make_bytes([], ["<|im_start|>", "<think>"]))
     assert set(tokenizer.special_tokens) == {"<|im_start|>"}
     assert tokenizer.encode("<think>") == [1]  # an ordinary added token is found in text
+    assert "<||>" not in load_tokenizer(make_bytes([], ["<||>"])).special_tokens  # an operator
 
 
 def test_missing_ids_are_none_or_sentencepieces_own(make_bytes: Make, spm_golden: Any) -> None:
