@@ -92,5 +92,5 @@ def _path(session: Session, options: argparse.Namespace) -> Fields:
 def _info(session: Session, options: argparse.Namespace) -> Fields:
     info: Fields = session.run("model_info", name=options.name).fields["info"]
     if not options.json:
-        print("\n".join(report_lines(info)))
+        print("\n".join(report_lines({k: v for k, v in info.items() if v is not None})))
     return info
