@@ -9,8 +9,6 @@ get around:
   measured, before it is made where one step could be huge. A container weighs as much as it would
   print, so sharing one list a million times inside another does not hide it;
 * filters and methods are the ones on a list, not whatever Python offers.
-
-So no single step is large, and between steps there is always a check.
 """
 
 from __future__ import annotations
