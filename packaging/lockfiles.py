@@ -99,6 +99,7 @@ def main() -> int:
 def _resolve(roots: list[Requirement]) -> tuple[dict[str, Pin], dict[str, list[Requirement]]]:
     """Pins and requirements of every package that any system needs."""
     asked = [_without_marker(one) for one in roots]
+    foreign: list[str] = []
     for _ in range(_ROUNDS):
         pins = parse_pins(_pip_compile(asked))
         metadata = _metadata(pins)
