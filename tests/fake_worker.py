@@ -11,9 +11,9 @@ Run it as the worker's command: ``python tests/fake_worker.py [options]``. Optio
 
 The last user message directs a chat: ``/crash`` ends the process in mid-answer, ``/error CODE``
 fails with that code, ``/hang`` sends nothing until stopped, ``/garbage`` writes a line that is not
-JSON, ``/words N`` answers N words, ``/drop`` reports a dropped message, ``/warn`` sends a template
-warning, ``/think`` answers with a thinking block. A ``load``, ``model_get`` or ``model_add`` of a
-name or path that contains ``fail`` fails; of ``crash`` ends the process.
+JSON, ``/words N`` answers N words, ``/drop`` reports a dropped message, ``/warn`` sends a warning,
+``/think`` answers with a thinking block. Loading or getting what has ``fail`` or ``crash`` in its
+name does so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,7 @@ class FakeWorker:
 
     def answer(self, request: Request) -> None:
         """Play the part of one request."""
-        part: Callable[[Request], None] = getattr(self, f"do_{request.do}")
-        part(request)
+        getattr(self, f"do_{request.do}")(request)
 
     def fail(self, request: Request, code: str, message: str) -> None:
         """End a request in an error."""
@@ -203,7 +202,7 @@ class FakeWorker:
             return
         began = time.perf_counter()
         dropped = [1] if directive == "/drop" else []
-        prompt_ids = list(range(prompt_tokens))
+        prompt_ids = [*range(prompt_tokens)]
         self.send(
             request,
             "started",
