@@ -122,7 +122,8 @@ def _make(folder: Folder) -> None:
 def _install(folder: Folder, locks: Iterable[str]) -> None:
     """Let pip install exactly what the locks list; the index is that of pip's configuration."""
     files = [folder.lock(name) for name in locks]
-    count = sum(file.read_text("utf-8").count("==") for file in files)
+    pins = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    count = sum(line[:1].isalnum() for line in pins)
     print(f"Installing about {count} packages (some minutes)", file=sys.stderr, flush=True)
     command = [str(folder.python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     command += ["--no-input", "--no-deps", "--require-hashes"]
