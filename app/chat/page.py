@@ -89,6 +89,10 @@ class ChatPage(QFrame):
         """Text files dropped on the window go along with the next message."""
         self.composer.add_files(paths)
 
+    def bottom_clearance(self) -> int:
+        """Toasts float above the composer."""
+        return self._foot.height() - SPACE.row
+
     def shut_down(self) -> None:
         """The program ends."""
         self.side_panel.flush()

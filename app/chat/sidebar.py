@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QPen
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -26,6 +26,7 @@ from app.widgets import label, plain_button
 from app.widgets.base import name_widget, wire_theme
 
 WIDTH = 250
+MORE = 30  # pixels at the right end of a row that open its menu
 
 
 class RowPainter(QStyledItemDelegate):
@@ -74,7 +75,10 @@ class RowPainter(QStyledItemDelegate):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(box, 8, 8)
         right = 10
-        if is_busy:
+        if hovered:
+            self._paint_more(painter, option.rect)
+            right += MORE - 10
+        elif is_busy:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(tokens.accent))
             painter.drawEllipse(QRectF(box.right() - 16, box.center().y() - 3, 6, 6))
@@ -86,6 +90,12 @@ class RowPainter(QStyledItemDelegate):
             chat.title.replace("\n", " "), Qt.TextElideMode.ElideRight, rect.width()
         )
         painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)
+
+    def _paint_more(self, painter: QPainter, rect: QRect) -> None:
+        """Three dots where a click opens the menu, as a right click anywhere on the row does."""
+        ratio = painter.device().devicePixelRatio()
+        dots = theme.pixmap("more", theme.current().tokens.text, 16, ratio)
+        painter.drawPixmap(rect.right() - MORE + 7, rect.center().y() - 8, dots)
 
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: Index
@@ -147,6 +157,14 @@ class ChatList(QListView):
         if chat is not None:
             place = event.pos() if by_mouse else self.visualRect(index).center()
             self.menu_wanted.emit(chat.id, self.viewport().mapToGlobal(place))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        chat = self.chats.chat_at(self.indexAt(event.position().toPoint()))
+        at_dots = event.position().x() >= self.viewport().width() - MORE
+        if chat is not None and at_dots and event.button() == Qt.MouseButton.LeftButton:
+            self.menu_wanted.emit(chat.id, event.globalPosition().toPoint())
+            return
+        super().mousePressEvent(event)
 
     def _choose(self, index: Index) -> None:
         chat = self.chats.chat_at(index)

@@ -53,7 +53,7 @@ class Examples(EmptyState):
         button = plain_button("", f"example_{number}")
         button.setAccessibleName(f"{title}: {prompt}")
         button.setToolTip("Put this into your message")
-        button.setFixedSize(256, 3 * button.fontMetrics().lineSpacing() + 36)
+        button.setFixedSize(256, 3 * button.fontMetrics().lineSpacing() + 28)
         inner = QVBoxLayout(button)
         inner.setContentsMargins(14, 10, 14, 10)
         inner.setSpacing(SPACE.small)

@@ -75,6 +75,8 @@ class Window(QMainWindow):
         page = self.page(name)
         self.rail.show_page(name)
         self.stack.setCurrentWidget(page)
+        if self.context.messages.host is not None:
+            self.context.messages.host.set_clearance(getattr(page, "bottom_clearance", int))
         if name != self._current:
             self._current = name
             self.context.settings.set("window.page", name)

@@ -171,10 +171,12 @@ QListView, QTreeView, QTableView {
 QMenu {
     background: $panel; border: 1px solid $line; padding: 5px;
 }
-QMenu::item { padding: 6px 22px 6px 12px; border-radius: 6px; background: transparent; }
+QMenu::item { padding: 6px 22px 6px 14px; border-radius: 6px; background: transparent; }
 QMenu::item:selected { background: $accent_soft; color: $text; }
 QMenu::item:disabled { color: $dim; }
 QMenu::icon { padding-left: 8px; }
+QMenu::indicator { width: 14px; height: 14px; left: 8px; }
+QMenu::indicator:checked { image: url("$icons/mark-$name.svg"); }
 QMenu::separator { height: 1px; background: $line; margin: 5px 8px; }
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }

@@ -1,6 +1,6 @@
 """The one place for messages to the person: toasts, error toasts and error dialogs.
 
-Every message is also written to the log; technical details are never shown as the message itself
+What goes wrong is also written to the log; technical details are never shown as the message itself
 but can be copied.
 """
 
@@ -47,8 +47,8 @@ class Messages(QObject):
         self, text: str, action: Action | None = None, *, kind: str = "info", seconds: float = 5.0
     ) -> None:
         """Say something that needs no answer; an action such as Undo may be offered."""
-        level = logging.INFO if kind == "info" else logging.WARNING
-        log.log(level, "%s", text)
+        if kind != "info":  # what goes well may name a chat, which is nobody's business
+            log.warning("%s", text)
         actions = () if action is None else (action,)
         self._show(text, kind, actions, seconds)
 

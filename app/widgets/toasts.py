@@ -108,12 +108,13 @@ class ToastHost(QWidget):
         self._window = window
         self.setObjectName("toast_host")
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(24, 12, 24, 24)
+        self._column.setContentsMargins(24, 12, 24, 20)
         self._column.setSpacing(SPACE.row)
         self._column.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom)
         self._slide = QPropertyAnimation(self, b"pos", self)
         self._slide.setEasingCurve(QEasingCurve.Type.OutCubic)
         self._toasts: list[Toast] = []
+        self._clearance: Callable[[], int] = int
         window.installEventFilter(self)
         self.hide()
 
@@ -135,6 +136,11 @@ class ToastHost(QWidget):
         toast.show()
         self._place(slide=True)
         return toast
+
+    def set_clearance(self, clearance: Callable[[], int]) -> None:
+        """Keep this many pixels at the window's bottom free, such as a field one writes in."""
+        self._clearance = clearance
+        self._place(slide=False)
 
     def toasts(self) -> list[Toast]:
         """The messages that are on show, oldest first."""
@@ -161,7 +167,7 @@ class ToastHost(QWidget):
         left = (window.width() + SPACE.rail - self.width()) // 2
         end = window.rect().bottomLeft()
         end.setX(max(0, left))
-        end.setY(window.height() - self.height())
+        end.setY(window.height() - self.height() - self._clearance())
         self.raise_()
         self.show()
         self._slide.stop()
