@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.gpu.capabilities import Capabilities
 from engine.graph.node import Node
@@ -10,11 +11,12 @@ from engine.kernels.attention_decode import sizes_of
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.grid import fold
 from engine.kernels.state import STATE_WGSL
+from engine.tensor.descriptor import DType
 
 
 @dataclass(frozen=True)
 class RowVariant:
-    """One invocation a query, no barriers: for software devices, and where nothing else fits.
+    """One invocation a query row, no barriers: for software devices, and where nothing else fits.
 
     Attributes:
         size: query rows of a workgroup.
@@ -31,25 +33,18 @@ class RowVariant:
         """Names it in tuning results."""
         return f"rows{self.size}t{self.tile}b{self.burst}"
 
+    def fits(self, node: Node, caps: Capabilities) -> bool:
+        """True on every device."""
+        return True
+
     def lower(self, node: Node, caps: Capabilities) -> list[Dispatch]:
         """One dispatch."""
         sizes = sizes_of(node)
-        q = node.named["q"]
-        tokens = q.tensor.shape.w
-        blocks = -(-tokens // self.size)
+        blocks = -(-node.named["q"].tensor.shape.w // self.size)
         grid = fold(blocks * sizes.heads, caps)
-        softcap = node.attrs.get("softcap")
-        params = {
-            "state_words": STATE_WGSL,
-            "tokens": tokens,
+        params = _common(node) | {
             "blocks": blocks,
             "heads": sizes.heads,
-            "group": sizes.heads // sizes.kv_heads,
-            "slices": sizes.slices,
-            "positions": sizes.positions,
-            "window": node.attrs.get("window"),
-            "scale": float(node.attrs["scale"]),
-            "softcap": None if softcap is None else float(softcap),
             "size": self.size,
             "tile": self.tile,
             "burst": self.burst,
@@ -57,6 +52,80 @@ class RowVariant:
             "grid_x": grid[0],
         }
         return [Dispatch("attention/prefill_rows.wgsl", params, binds_of(node), grid, "attention")]
+
+
+@dataclass(frozen=True)
+class TileVariant:
+    """Blocks of query rows against tiles of keys in workgroup memory.
+
+    Attributes:
+        rows: query rows (a token and a query head) of a workgroup.
+        keys: keys of a tile; a quarter as many invocations share a row.
+        per: rows of an invocation.
+        half: tiles are f16, and values are weighed in f16, eight keys at a time.
+    """
+
+    rows: int
+    keys: int
+    per: int
+    half: bool
+
+    @property
+    def name(self) -> str:
+        """Names it in tuning results."""
+        return f"tiles{self.rows}x{self.keys}p{self.per}" + ("h" if self.half else "")
+
+    @property
+    def size(self) -> int:
+        """Invocations of a workgroup."""
+        return self.rows // self.per * (self.keys // 4)
+
+    def fits(self, node: Node, caps: Capabilities) -> bool:
+        """Whether the device has f16 where it is used, the workgroup memory and the invocations."""
+        if self.half and not (caps.f16 and node.named["k_cache"].tensor.dtype is DType.F16):
+            return False
+        return self.size <= caps.limits.invocations and (
+            self._bytes(sizes_of(node).slices) <= caps.limits.workgroup_bytes
+        )
+
+    def _bytes(self, slices: int) -> int:
+        quads = self.keys // 4 + 1
+        vectors = self.rows * (slices + 1) + 4 * slices * quads + self.keys * slices
+        return (vectors + self.rows * quads) * (8 if self.half else 16) + 4 * self.rows * quads
+
+    def lower(self, node: Node, caps: Capabilities) -> list[Dispatch]:
+        """One dispatch."""
+        sizes = sizes_of(node)
+        tokens = node.named["q"].tensor.shape.w
+        blocks = -(-tokens * (sizes.heads // sizes.kv_heads) // self.rows)
+        params = _common(node) | {
+            "blocks": blocks,
+            "rows": self.rows,
+            "keys": self.keys,
+            "rm": self.per,
+            "size": self.size,
+            "pad": 1,  # neighbouring rows start in different banks
+            "scalar": "f16" if self.half else "f32",
+            "half_values": self.half and self.keys >= 8,
+            "subgroup": caps.subgroup if caps.subgroup >= self.keys // 4 else 0,
+        }
+        grid = (blocks, sizes.kv_heads, 1)
+        return [Dispatch("attention/prefill_tiles.wgsl", params, binds_of(node), grid, "attention")]
+
+
+def _common(node: Node) -> dict[str, Any]:
+    sizes = sizes_of(node)
+    softcap = node.attrs.get("softcap")
+    return {
+        "state_words": STATE_WGSL,
+        "tokens": node.named["q"].tensor.shape.w,
+        "group": sizes.heads // sizes.kv_heads,
+        "slices": sizes.slices,
+        "positions": sizes.positions,
+        "window": node.attrs.get("window"),
+        "scale": float(node.attrs["scale"]),
+        "softcap": None if softcap is None else float(softcap),
+    }
 
 
 def binds_of(node: Node) -> tuple[Bind, ...]:
@@ -70,7 +139,33 @@ def binds_of(node: Node) -> tuple[Bind, ...]:
     )
 
 
+#: Best first. Large blocks reuse a tile more, small ones keep more of a large GPU busy.
+_TILES = (
+    TileVariant(64, 32, 4, True),
+    TileVariant(64, 32, 2, True),
+    TileVariant(32, 32, 4, True),
+    TileVariant(32, 32, 2, True),
+    TileVariant(32, 32, 4, False),
+    TileVariant(32, 16, 4, False),
+    TileVariant(16, 16, 2, False),
+    TileVariant(8, 8, 1, False),
+)
+_ROWS = (RowVariant(8, 64, 8), RowVariant(8, 32, 4))
+
+
+def choices(node: Node, caps: Capabilities) -> list[RowVariant | TileVariant]:
+    """The variants allowed for a node on this device, best first."""
+    if caps.software:
+        return list(_ROWS)
+    tiles = [variant for variant in _TILES if variant.fits(node, caps)]
+    sizes = sizes_of(node)
+    rows = node.named["q"].tensor.shape.w * sizes.heads
+    if caps.kind == "discrete" and rows < 64 * 256:
+        # Too few blocks of 64 rows for every core: halve the rows of an invocation first.
+        tiles.sort(key=lambda variant: variant.half is False or variant.per != 2)
+    return [*tiles, _ROWS[1]]
+
+
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
     """Every allowed variant by name, best first."""
-    found = [RowVariant(8, 64, 8), RowVariant(8, 32, 4)]
-    return {v.name: v.lower(node, caps) for v in found}
+    return {v.name: v.lower(node, caps) for v in choices(node, caps)}

@@ -48,8 +48,8 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
 
     Inputs of the node: logits, history, params, state, and optionally stops and ring (u32 buffers
     of any length). A history of ``state.history_words(V)`` words forgets tokens that are older than
-    the window; one of V words never forgets. The attribute ``sequence_max`` (optional) is the context
-    size, at which the STOP word is set.
+    the window; one of V words never forgets. The attribute ``sequence_max`` (optional) is the
+    context size, at which the STOP word is set.
 
     Raises:
         GraphError: a history of another size.

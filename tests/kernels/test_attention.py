@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -86,12 +86,13 @@ def build(case: Case) -> tuple[Node, dict[Value, np.ndarray], np.ndarray]:
     return node, inputs, reference(*wide, case)
 
 
-def check(device: Device, case: Case, loose: float = 4.0) -> None:
-    """Every variant of the device against numpy."""
+def check(device: Device, case: Case, loose: float = 4.0, kind: str | None = None) -> None:
+    """Every variant of the device against numpy; with ``kind``, those of another kind of device."""
     node, inputs, want = build(case)
+    caps = replace(device.caps, kind=kind or device.caps.kind)
     half = DType.F16 in (case.dtype, case.cache) and case.tokens > 1
     precise = DType.F16 if half or case.dtype is DType.F16 else DType.F32
-    for name, dispatches in attention.variants(node, device.caps).items():
+    for name, dispatches in attention.variants(node, caps).items():
         (have,) = run(device, dispatches, inputs, [node.output])
         try:
             close(have[: case.count].reshape(want.shape), want, precise, loose)
@@ -183,6 +184,26 @@ def test_prefill_softcap(full: Device) -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_prefill_storages(full: Device, storage: Storage, dtype: DType) -> None:
     check(full, prefill(storage=storage, dtype=dtype, cache=DType.F16))
+
+
+GPU_CASES = [
+    Case(heads=6, kv_heads=2, head_dim=64, position=299, positions=300, cache=DType.F16),
+    Case(heads=8, kv_heads=1, head_dim=80, position=130, positions=200, window=70, softcap=4.0),
+    prefill(tokens=40, count=33, head_dim=64, cache=DType.F16, dtype=DType.F16),
+    prefill(tokens=9, count=9, heads=8, kv_heads=1, head_dim=80, window=8, softcap=4.0),
+    prefill(tokens=5, count=5, heads=2, kv_heads=2, head_dim=128, position=59, positions=64),
+    prefill(tokens=5, count=4, heads=1, kv_heads=1, head_dim=4, position=0),
+]
+
+
+@pytest.mark.parametrize("case", GPU_CASES, ids=str)
+def test_variants_for_real_gpus(full: Device, case: Case) -> None:
+    check(full, case, kind="discrete")
+
+
+@pytest.mark.parametrize("case", [GPU_CASES[0], GPU_CASES[3]], ids=["decode", "prefill"])
+def test_variants_for_real_gpus_on_lesser_devices(device: Device, case: Case) -> None:
+    check(device, replace(case, cache=DType.F32), kind="integrated")
 
 
 def test_heads_of_odd_width_are_refused(full: Device) -> None:
