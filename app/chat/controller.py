@@ -10,10 +10,16 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.conversation import Item
-from app.chat.defaults import GENERAL, request_fields, sampling_for
+from app.chat.defaults import request_fields
 from app.chat.generation import Generation
 from app.chat.model_control import ModelControl
 from app.chat.prompts import make_prompt
+from app.chat.values import (
+    chosen_settings,
+    keep_for_new_chats,
+    panel_values,
+    system_of,
+)
 from app.chat.words import title_from
 from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
@@ -31,6 +37,7 @@ from app.storage.records import (
 )
 from app.widgets import Action
 
+GIVEN_UP = 3  # early deaths after which the person is told that the engine cannot start
 DROPPED = "Messages above this line no longer fit the context"
 
 
@@ -302,37 +309,20 @@ class ChatController(QObject):
 
     def values(self) -> dict[str, Any]:
         """The side panel's values for the chat on show."""
-        own = self.settings
-        sampling = sampling_for(
-            self.models.state.current,
-            self._context.settings.get("chat.sampling"),
-            own.sampling,
-        )
-        return {**sampling, "system": self.system(), "context": own.context or 0}
+        return panel_values(self._context.settings, self.settings, self.models.state.current)
 
     def system(self) -> str:
         """The system prompt of the chat on show."""
-        own = self.settings.system
-        return str(self._context.settings.get("chat.system")) if own is None else own
+        return system_of(self._context.settings, self.settings)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Keep what the person changed in the side panel, for this chat."""
-        base = self._base_sampling()
-        sampling = {k: values[k] for k in GENERAL if values[k] != base[k]}
-        default_system = str(self._context.settings.get("chat.system"))
-        system = None if values["system"] == default_system else str(values["system"])
-        context = int(values["context"]) or None
-        self._keep_settings(
-            replace(self.settings, system=system, sampling=sampling, context=context)
-        )
+        model = self.models.state.current
+        self._keep_settings(chosen_settings(self._context.settings, self.settings, model, values))
 
     def use_for_new_chats(self) -> None:
         """The values of this chat become those that new chats begin with."""
-        values = self.values()
-        base = sampling_for(self.models.state.current)
-        chosen = {k: values[k] for k in GENERAL if values[k] != base[k]}
-        self._context.settings.set("chat.sampling", chosen)
-        self._context.settings.set("chat.system", values["system"])
+        keep_for_new_chats(self._context.settings, self.models.state.current, self.values())
         self._context.messages.toast("New chats begin with these values.")
 
     def reset_values(self) -> None:
@@ -352,9 +342,6 @@ class ChatController(QObject):
     def load_model(self) -> None:
         """Load the model in use now."""
         self.models.load(self._context_size())
-
-    def _base_sampling(self) -> dict[str, Any]:
-        return sampling_for(self.models.state.current, self._context.settings.get("chat.sampling"))
 
     def _keep_settings(self, settings: ChatSettings) -> None:
         if self.chat is None:
@@ -385,7 +372,14 @@ class ChatController(QObject):
             prompt = make_prompt(path, self.system())
             self.models.count(prompt.messages, self._context_size(), self.context_changed.emit)
 
-    def _tell_death(self, _reason: str) -> None:
+    def _tell_death(self, reason: str) -> None:
+        deaths = self._context.engine.early_deaths
+        if deaths == GIVEN_UP:
+            retry = Action("Try again", self._context.engine.restart)
+            text = f"{reason} It could not be started {deaths} times in a row. See Help for more."
+            self._context.messages.error(text, self._context.engine.stderr_tail(), retry)
+        if deaths > 1:  # said once; it is tried again less and less often
+            return
         failed = next((m for m in reversed(self.path()) if m.state is State.FAILED), None)
         if failed is None or self.path()[-1] is not failed:
             self._context.messages.toast("The engine stopped and is started again.", kind="warning")

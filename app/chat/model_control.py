@@ -14,6 +14,11 @@ from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
 from engine.worker.protocol import Event
 
+SWITCHED_OFF = (
+    "Downloads are switched off. Allow them in Settings under Network, or add a model file on the "
+    "Models page."
+)
+
 
 class ModelControl(QObject):
     """What the chat page knows of models and does with them.
@@ -94,7 +99,9 @@ class ModelControl(QObject):
 
     def get_starter(self) -> None:
         """Download the starter model, then load it."""
-        if not self.getting:
+        if not self._context.settings.get("network.downloads"):
+            self.get_failed.emit(SWITCHED_OFF)
+        elif not self.getting:
             self.getting = True
             self.get_progress.emit({"done_bytes": 0, "total_bytes": 0})
             self._get_request = self._engine.request("model_get", self._hear_get, name=STARTER)

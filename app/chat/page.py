@@ -54,8 +54,6 @@ class ChatPage(QFrame):
         self._wire_conversation()
         self._wire_head()
         self._wire_welcome()
-        QWidget.setTabOrder(self.sidebar.list, self.composer.field)
-        QWidget.setTabOrder(self.composer.field, self.composer.send_button)
         self.head.panel_button.setChecked(bool(context.settings.get("chat.side_panel")))
         self._show_panel(self.head.panel_button.isChecked())
         self._show_list()

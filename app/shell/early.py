@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 PACKAGES = {  # what is imported -> what it is installed as
     "PySide6": "pyside6",
     "numpy": "numpy",
+    "wgpu": "wgpu",
+    "tokenizers": "tokenizers",
+    "jinja2": "jinja2",
     "appdirs": "appdirs",
     "markdown_it": "markdown-it-py",
     "pygments": "pygments",

@@ -52,6 +52,7 @@ class EngineClient(QObject):
         self._handlers: dict[int, EventHandler] = {}
         self._work: set[int] = set()  # open requests that make the engine compute
         self._process: QProcess | None = None
+        self._waiting: list[bytes] = []  # requests made while the next start is waited for
         self._stderr: deque[str] = deque(maxlen=KEPT_LINES)
         self._deaths = 0
         self._started_at = 0.0
@@ -72,6 +73,11 @@ class EngineClient(QObject):
     def running(self) -> bool:
         """True while a worker's process exists."""
         return self._process is not None
+
+    @property
+    def early_deaths(self) -> int:
+        """How often in a row a worker ended soon after its start."""
+        return self._deaths
 
     @property
     def busy(self) -> bool:
@@ -99,6 +105,9 @@ class EngineClient(QObject):
         self.request("hello", self._greet)
         if settings := self.startup_settings():
             self.request("settings", None, **settings)
+        for line in self._waiting:
+            process.write(QByteArray(line))
+        self._waiting.clear()
 
     def request(self, do: str, on_event: EventHandler | None = None, **fields: Any) -> int:
         """Send a request; `on_event` gets its events, the last being `done` or `error`.
@@ -106,7 +115,7 @@ class EngineClient(QObject):
         Returns the request's id. Fields are those of engine.worker.protocol; write `continue_`
         for `continue`. Raises ProtocolError if a field is wrong, which is a fault of the caller.
         """
-        if self._process is None:
+        if self._process is None and not self._retry.isActive():
             self.start()
         number, line = self._protocol.request(do, **fields)
         self._handlers[number] = on_event or _ignore
@@ -116,6 +125,8 @@ class EngineClient(QObject):
                 self.busy_changed.emit(True)
         if self._process is not None:
             self._process.write(QByteArray(line))
+        else:
+            self._waiting.append(line)
         return number
 
     def stop(self, number: int) -> None:
@@ -222,5 +233,6 @@ class EngineClient(QObject):
         log.error("%s Restart in %d ms.", reason, delay)
         if not self._closing:
             self._retry.start(delay)
+        self._waiting.clear()
         self._deliver(self._protocol.abort(reason, self.stderr_tail() or None))
         self.worker_died.emit(reason)

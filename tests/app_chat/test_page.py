@@ -10,6 +10,7 @@ import pytest
 from app_common.qt import (
     click,
     close_context,
+    fake_worker,
     find,
     make_context,
     press,
@@ -447,6 +448,15 @@ def test_the_first_run_is_one_click(make: object) -> None:
     assert room.answer().message.state is State.DONE
 
 
+def test_no_download_against_the_settings(make: object) -> None:
+    room = make("--empty")  # type: ignore[operator]
+    room.context.settings.set("network.downloads", False)
+    click(room.page, "get_starter")
+    problem = find(room.page.welcome.first, "starter_problem", QLabel)
+    assert "Downloads are switched off" in problem.text()
+    assert not room.page.controller.models.getting
+
+
 def test_the_first_download_can_be_stopped_and_goes_on(make: object) -> None:
     room = make("--empty", "--delay", "0.05")  # type: ignore[operator]
     click(room.page, "get_starter")
@@ -573,6 +583,31 @@ def test_every_button_has_a_name(room: Room) -> None:
     icons = [b for b in room.page.findChildren(QAbstractButton) if b.property("kind") == "icon"]
     assert [name for name in nameless if name] == []
     assert all(button.toolTip() for button in icons)
+
+
+def test_tab_goes_from_the_list_over_the_head_to_the_composer(room: Room) -> None:
+    room.ask("hello")
+    names: list[str] = []
+    widget = room.page.sidebar.new_button.nextInFocusChain()
+    while widget is not room.page.sidebar.new_button:
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisible():
+            names.append(widget.objectName())
+        widget = widget.nextInFocusChain()
+    order = ["search", "chat_list", "model_pill", "context_pill", "toggle_side_panel", "prompt"]
+    assert [name for name in names if name in order] == order
+    assert {"action_regenerate", "action_edit", "code_copy"} <= set(names)
+
+
+def test_an_engine_that_cannot_start_is_told_once(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.shell.engine.BACKOFF_MS", (5,))
+    room.context.engine._command = fake_worker("--fail-start", "4")
+    room.context.engine.restart()
+    wait_until(lambda: room.context.engine.early_deaths >= 5)
+    told = [text for text in room.messages if "in a row" in text]
+    assert len(told) == 1
+    assert len(room.messages) == 2
 
 
 def test_the_theme_can_change_while_chatting(room: Room) -> None:

@@ -126,6 +126,19 @@ def test_restarts_wait_longer_after_each_early_death(
     wait_until(lambda: len(deaths) > 3)
 
 
+def test_requests_wait_for_the_next_start(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BACKOFF_MS", (300,))
+    client = make()
+    wait_signal(client.worker_started, client.start)
+    _, crashing = ask(client, "/crash")
+    wait_signal(client.worker_died)
+    assert crashing[-1].event == "error"
+    _, events = ask(client, "hello")
+    assert not client.running
+    wait_until(ended(events))
+    assert events[-1].event == "done"
+
+
 def test_a_missing_program_is_told(make: Make) -> None:
     client = make(command=["/nowhere/driftwood-engine"])
     events: list[Event] = []
