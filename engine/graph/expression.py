@@ -26,6 +26,19 @@ class Arithmetic:
     constant: str | None = None
 
 
+# 1 - erf(z) for z = |a| / sqrt(2) is t * polynomial(t) * exp(-z * z), with t = 1 / (1 + 0.3275911 z)
+# (Abramowitz and Stegun 7.1.26, to within 1.5e-7); WGSL has no error function.
+_T = "({t}(1.0) / ({t}(1.0) + {t}(0.23164189) * abs({a})))"
+_ERFC_TERMS = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def _erfc_of_half_square() -> str:
+    text = f"{{t}}({_ERFC_TERMS[0]})"
+    for term in _ERFC_TERMS[1:]:
+        text = f"({text} * {_T} + {{t}}({term}))"
+    return f"{text} * {_T} * exp(max({{a}} * {{a}} * {{t}}(-0.5), {{t}}(-80.0)))"
+
+
 ARITHMETIC: dict[str, Arithmetic] = {
     "add": Arithmetic(2, "{a} + {b}"),
     "mul": Arithmetic(2, "{a} * {b}"),
@@ -37,7 +50,24 @@ ARITHMETIC: dict[str, Arithmetic] = {
         "{t}(0.5) * {a} * ({t}(1.0) + tanh(clamp({t}(0.7978845608) * {a} * "
         "({t}(1.0) + {t}(0.044715) * {a} * {a}), {t}(-15.0), {t}(15.0))))",
     ),
+    "gelu": Arithmetic(
+        1, f"max({{a}}, {{t}}(0.0)) - {{t}}(0.5) * abs({{a}}) * {_erfc_of_half_square()}"
+    ),
+    "quick_gelu": Arithmetic(
+        1, "{a} / ({t}(1.0) + exp(clamp({a} * {t}(-1.702), {t}(-80.0), {t}(80.0))))"
+    ),
+    "relu": Arithmetic(1, "max({a}, {t}(0.0))"),
 }
+
+#: The ops that a kernel may apply to what it reads or writes.
+ACTIVATIONS = tuple(
+    op for op, kind in ARITHMETIC.items() if kind.operands == 1 and kind.constant is None
+)
+
+
+def activation(op: str, operand: str, wgsl_type: str = "vec4<f32>") -> str:
+    """The WGSL expression of an activation of a plain identifier."""
+    return ARITHMETIC[op].wgsl.format(a=operand, t=wgsl_type)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def gated_into_linear(graph: Graph) -> Graph:
     work = _Rewriter(graph)
     for index, node in work.each("gated"):
         found = work.fusible(node.inputs[0], index)
-        if found is None or not _plain_linear(found[1]):
+        if found is None or not _plain_linear(found[1]) or not node.attrs["gate_first"]:
             continue
         at, linear = found
         if len(linear.named["weight"].weight.parts) == 1:

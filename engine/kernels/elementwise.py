@@ -72,7 +72,9 @@ def _parts(node: Node) -> tuple[Expression, tuple[Bind, ...], tuple[str, ...]]:
         act = str(node.attrs["act"])
         expression = Expression(2, (Step(act, (0,)), Step("mul", (2, 1))))
         x = node.inputs[0]
-        return expression, (Bind("x", x),), _gate_loads(x)
+        gate, up = _gate_loads(x)
+        loads = (gate, up) if node.attrs.get("gate_first", True) else (up, gate)
+        return expression, (Bind("x", x),), loads
     expression = expression_of(node)
     if expression is None:
         raise GraphError(f"{node.op} is no elementwise op.")

@@ -52,12 +52,12 @@ def _concat(node: Node, caps: Capabilities) -> list[Dispatch]:
     for part in node.inputs:
         starts.append(starts[-1] + part.tensor.shape.c)
     shape = node.output.tensor.shape
-    grid = fold(-(-shape.w * shape.slices // SIZE), caps)
+    grid = fold(-(-shape.vectors // SIZE), caps)
     params = {
         "parts": tuple({"start": a, "end": b} for a, b in pairwise(starts)),
         "aligned": all(start % 4 == 0 for start in starts[:-1]),
         "slices": shape.slices,
-        "vectors": shape.w * shape.slices,
+        "vectors": shape.vectors,
         "size": SIZE,
         "grid_x": grid[0],
     }

@@ -5,9 +5,10 @@ same kernel runs over buffers, 2D textures and texture arrays, row-major or slic
 become constants. For a binding called ``x`` these functions exist (only those used are emitted):
 
 - ``x_read(b, y, x, s) -> vec4<f32>``, ``x_write(b, y, x, s, v: vec4<f32>)``
-- ``x_at(x, s) -> vec4<f32>``, ``x_put(x, s, v)``: batch 0, row 0, as for a matrix
+- ``x_at(x, s) -> vec4<f32>``, ``x_put(x, s, v)``: batch 0, row 0, as for a matrix; in a row-major
+  buffer x counts the rows of all axes
 - ``x_scalar(x, c) -> f32``: one channel of a matrix
-- ``x_at_h(x, s) -> vec4<f16>``: without the widening, for f16 tensors
+- ``x_read_h``, ``x_at_h -> vec4<f16>``: without the widening, for f16 tensors
 """
 
 from __future__ import annotations
@@ -48,20 +49,25 @@ def accessors(name: str, desc: TensorDesc, used_in: str) -> str:
         parts.append(_reader(name, desc))
     if wanted & {"write", "put"}:
         parts.append(_writer(name, desc))
+    row = _flat_row(desc)
     if "at" in wanted or "scalar" in wanted:
         parts.append(
-            f"fn {name}_at(x: u32, s: u32) -> vec4<f32> {{ return {name}_read(0u, 0u, x, s); }}\n"
+            f"fn {name}_at(x: u32, s: u32) -> vec4<f32> {{ return {name}_read({row}, s); }}\n"
         )
     if "put" in wanted:
         parts.append(
-            f"fn {name}_put(x: u32, s: u32, v: vec4<f32>) {{ {name}_write(0u, 0u, x, s, v); }}\n"
+            f"fn {name}_put(x: u32, s: u32, v: vec4<f32>) {{ {name}_write({row}, s, v); }}\n"
         )
     if "scalar" in wanted:
         parts.append(
             f"fn {name}_scalar(x: u32, c: u32) -> f32 {{ return {name}_at(x, c >> 2u)[c & 3u]; }}\n"
         )
-    if "at_h" in wanted:
+    if wanted & {"read_h", "at_h"}:
         parts.append(_half_reader(name, desc))
+    if "at_h" in wanted:
+        parts.append(
+            f"fn {name}_at_h(x: u32, s: u32) -> vec4<f16> {{ return {name}_read_h({row}, s); }}\n"
+        )
     return "".join(parts)
 
 
@@ -118,13 +124,18 @@ def _writer(name: str, desc: TensorDesc) -> str:
 
 
 def _half_reader(name: str, desc: TensorDesc) -> str:
-    head = f"fn {name}_at_h(x: u32, s: u32) -> vec4<f16> "
+    head = f"fn {name}_read_h(b: u32, y: u32, x: u32, s: u32) -> vec4<f16> "
     if desc.storage is not Storage.BUFFER:
-        return (
-            f"{head}{{ let b = 0u; let y = 0u; "
-            f"return vec4<f16>(textureLoad({name}_data, {_texel_position(desc)}, 0)); }}\n"
-        )
+        return f"{head}{{ return vec4<f16>(textureLoad({name}_data, {_texel_position(desc)}, 0)); }}\n"
     value = f"{name}_data[{_index(desc)}]"
     if desc.dtype is not DType.F16:
         value = f"vec4<f16>({value})"
-    return f"{head}{{ let b = 0u; let y = 0u; return {value}; }}\n"
+    return f"{head}{{ return {value}; }}\n"
+
+
+def _flat_row(desc: TensorDesc) -> str:
+    """Axes b, y, x of row x; where w is 1, the longer axis counts the rows."""
+    shape = desc.shape
+    if shape.w > 1 or desc.storage is not Storage.BUFFER or desc.layout is not Layout.ROWS:
+        return "0u, 0u, x"
+    return "0u, x, 0u" if shape.h > 1 else "x, 0u, 0u"
