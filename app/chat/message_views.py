@@ -116,7 +116,7 @@ class InlineEditor(QFrame):
         super().__init__()
         self.setObjectName("inline_editor")
         column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
+        column.setContentsMargins(0, 0, 0, SPACE.group)
         self.text = QPlainTextEdit(text)
         self.text.setObjectName("edit_text")
         self.text.setAccessibleName("Change the message")
@@ -217,7 +217,7 @@ class AnswerView(MessageView):
         can_continue = message.state in UNFINISHED and bool(message.text)
         self.action_row.buttons["continue"].setVisible(can_continue)
         self.action_row.stats.set_text(stats_words(message))
-        self.action_row.stats.setToolTip(stats_tip(message))
+        self.action_row.stats.set_tip(stats_tip(message))
 
     def grow(self, message: Message) -> None:
         """Show more of an answer that is being written; nothing else has changed."""

@@ -36,6 +36,7 @@ class ElidedLabel(QLabel):
     def __init__(self, text: str = "", kind: str = "", object_name: str = "") -> None:
         super().__init__()
         self._text = text
+        self._tip = ""
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("kind", kind)
         self.setObjectName(object_name)
@@ -47,6 +48,11 @@ class ElidedLabel(QLabel):
         self._text = text
         self.setAccessibleName(text)
         self.updateGeometry()
+        self._elide()
+
+    def set_tip(self, tip: str) -> None:
+        """A tooltip for while the text is not shortened."""
+        self._tip = tip
         self._elide()
 
     def full_text(self) -> str:
@@ -68,7 +74,8 @@ class ElidedLabel(QLabel):
         line = self._text.replace("\n", " ")
         shown = self.fontMetrics().elidedText(line, Qt.TextElideMode.ElideRight, self.width())
         self.setText(shown)
-        self.setToolTip(self._text if shown != line else "")
+        tip = f"{self._text}\n{self._tip}".strip() if shown != line else self._tip
+        self.setToolTip(tip)
 
 
 class Chip(QLabel):
