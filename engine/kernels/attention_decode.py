@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.gpu.capabilities import Capabilities
@@ -42,6 +42,31 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class LaneVariant:
+    """The first kernel for software devices: a workgroup is one subgroup.
+
+    Attributes:
+        lanes: the subgroup's size.
+        workgroups: how many to aim at, over all KV heads.
+        group: query heads of a workgroup, at most.
+    """
+
+    lanes: int
+    workgroups: int
+    group: int
+
+    @property
+    def tile(self) -> int:
+        """Keys of one step."""
+        return self.lanes
+
+    @property
+    def name(self) -> str:
+        """Names it in tuning results."""
+        return f"lanes{self.lanes}w{self.workgroups}"
+
+
+@dataclass(frozen=True)
 class Sizes:
     """What a node asks for, in the terms of the kernels."""
 
@@ -49,11 +74,12 @@ class Sizes:
     kv_heads: int
     slices: int  # vectors of four channels in a head
     positions: int
+    group_max: int = GROUP_MAX
 
     @property
     def group(self) -> int:
         """Query heads of one workgroup."""
-        return min(self.heads // self.kv_heads, GROUP_MAX)
+        return min(self.heads // self.kv_heads, self.group_max)
 
     @property
     def blocks(self) -> int:
@@ -68,15 +94,19 @@ def sizes_of(node: Node) -> Sizes:
     return Sizes(heads, kv_heads, int(node.attrs["head_dim"]) // 4, positions)
 
 
-def choices(node: Node, caps: Capabilities) -> list[Variant]:
+def choices(node: Node, caps: Capabilities) -> list[Variant | LaneVariant]:
     """The variants allowed for a node on this device, best first."""
     slices = sizes_of(node).slices
     parts = 4
     while slices % parts:
         parts //= 2
     if caps.software:
-        few = [Variant(8, 1, 64, 4), Variant(8, 1, 32, 8)]
-        return [*few, Variant(32, parts, 32, 16)]
+        found: list[Variant | LaneVariant] = []
+        if caps.subgroup and slices <= 64:
+            # Unrolled over heads and channels: few heads where channels are many.
+            group = max(1, min(GROUP_MAX, 96 // slices))
+            found += [LaneVariant(caps.subgroup, aim, group) for aim in (4, 12)]
+        return [*found, Variant(8, 1, 32, 8)]
     aim = 512 if caps.kind == "discrete" else 128
     wide = max(32, 128 // parts)
     found = [Variant(128, parts, wide, aim), Variant(128, parts, wide, aim // 2)]
@@ -89,7 +119,7 @@ def choices(node: Node, caps: Capabilities) -> list[Variant]:
     return found
 
 
-def splits_of(sizes: Sizes, variant: Variant) -> int:
+def splits_of(sizes: Sizes, variant: Variant | LaneVariant) -> int:
     """Into how many parts the cache is cut, whatever is in it: at most a tile each when full."""
     most = -(-sizes.positions // variant.tile)
     wanted = -(-variant.workgroups // (sizes.kv_heads * sizes.blocks))
@@ -106,8 +136,13 @@ def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
     return {v.name: _lower(node, caps, v) for v in choices(node, caps)}
 
 
-def _lower(node: Node, caps: Capabilities, variant: Variant) -> list[Dispatch]:
+def _lower(node: Node, caps: Capabilities, variant: Variant | LaneVariant) -> list[Dispatch]:
     sizes = sizes_of(node)
+    if isinstance(variant, LaneVariant):
+        sizes = replace(sizes, group_max=variant.group)
+        template, own = "attention/decode_lanes.wgsl", {"lanes": variant.lanes}
+    else:
+        template, own = "attention/decode_split.wgsl", _split_params(caps, sizes, variant)
     splits = splits_of(sizes, variant)
     desc = TensorDesc(partials_shape(sizes, splits))
     partials = Value(f"{node.output.name}.partials", desc, Role.ACTIVATION)
@@ -118,12 +153,17 @@ def _lower(node: Node, caps: Capabilities, variant: Variant) -> list[Dispatch]:
         "positions": sizes.positions,
         "window": node.attrs.get("window"),
         "slices": sizes.slices,
+        "group": sizes.group,
+        "blocks": sizes.blocks,
+        "heads_per_kv": sizes.heads // sizes.kv_heads,
+        "scale": float(node.attrs["scale"]),
+        "softcap": node.attrs.get("softcap"),
     }
     state = Bind("state", node.named["state"], raw="array<u32>")
     raw = "array<vec4<f32>>"
     split = Dispatch(
-        "attention/decode_split.wgsl",
-        common | _split_params(node, caps, sizes, variant),
+        template,
+        common | own,
         (
             Bind("q", node.named["q"]),
             Bind("k_cache", node.named["k_cache"]),
@@ -144,7 +184,7 @@ def _lower(node: Node, caps: Capabilities, variant: Variant) -> list[Dispatch]:
     return [split, merge]
 
 
-def _split_params(node: Node, caps: Capabilities, sizes: Sizes, variant: Variant) -> dict[str, Any]:
+def _split_params(caps: Capabilities, sizes: Sizes, variant: Variant) -> dict[str, Any]:
     lanes = min(sizes.slices, variant.threads)
     subs = power_of_two(variant.threads // lanes)
     group = sizes.group
@@ -153,7 +193,6 @@ def _split_params(node: Node, caps: Capabilities, sizes: Sizes, variant: Variant
     )
     room = caps.limits.workgroup_bytes - 4 * words - 256
     round_heads = max(1, min(group, room // (16 * max(subs - 1, 1) * sizes.slices)))
-    softcap = node.attrs.get("softcap")
     return {
         "parts": variant.parts,
         "burst": _burst(sizes.slices // variant.parts, 4 if caps.software else 8),
@@ -161,13 +200,8 @@ def _split_params(node: Node, caps: Capabilities, sizes: Sizes, variant: Variant
         "lanes": lanes,
         "subs": subs,
         "vecs": -(-sizes.slices // lanes),
-        "group": group,
-        "blocks": sizes.blocks,
-        "heads_per_kv": sizes.heads // sizes.kv_heads,
         "round_heads": round_heads,
         "prefetch": variant.prefetch and lanes == sizes.slices and variant.tile // subs <= 16,
-        "scale": float(node.attrs["scale"]),
-        "softcap": None if softcap is None else float(softcap),
     }
 
 

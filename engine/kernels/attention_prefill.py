@@ -55,6 +55,40 @@ class RowVariant:
 
 
 @dataclass(frozen=True)
+class LaneVariant:
+    """A workgroup is one subgroup; a lane owns ``per`` query rows and broadcasts what it loads.
+
+    For software devices, where a load costs a step a lane.
+    """
+
+    per: int
+    tile: int
+
+    @property
+    def name(self) -> str:
+        """Names it in tuning results."""
+        return f"lanes{self.per}t{self.tile}"
+
+    def fits(self, node: Node, caps: Capabilities) -> bool:
+        """Whether the device has subgroups of one size; unrolled, wide heads make long shaders."""
+        return caps.subgroup > 0 and sizes_of(node).slices * self.per <= 64
+
+    def lower(self, node: Node, caps: Capabilities) -> list[Dispatch]:
+        """One dispatch."""
+        sizes = sizes_of(node)
+        rows = node.named["q"].tensor.shape.w * (sizes.heads // sizes.kv_heads)
+        blocks = -(-rows // (caps.subgroup * self.per))
+        params = _common(node) | {
+            "blocks": blocks,
+            "lanes": caps.subgroup,
+            "per": self.per,
+            "tile": self.tile,
+        }
+        grid = (blocks, sizes.kv_heads, 1)
+        return [Dispatch("attention/prefill_lanes.wgsl", params, binds_of(node), grid, "attention")]
+
+
+@dataclass(frozen=True)
 class TileVariant:
     """Blocks of query rows against tiles of keys in workgroup memory.
 
@@ -150,20 +184,21 @@ _TILES = (
     TileVariant(16, 16, 2, False),
     TileVariant(8, 8, 1, False),
 )
-_ROWS = (RowVariant(8, 64, 8), RowVariant(8, 32, 4))
+_LANES = (LaneVariant(2, 32), LaneVariant(1, 32))
+_ROWS = RowVariant(8, 32, 4)
 
 
-def choices(node: Node, caps: Capabilities) -> list[RowVariant | TileVariant]:
+def choices(node: Node, caps: Capabilities) -> list[RowVariant | LaneVariant | TileVariant]:
     """The variants allowed for a node on this device, best first."""
     if caps.software:
-        return list(_ROWS)
+        return [*(variant for variant in _LANES if variant.fits(node, caps)), _ROWS]
     tiles = [variant for variant in _TILES if variant.fits(node, caps)]
     sizes = sizes_of(node)
     rows = node.named["q"].tensor.shape.w * sizes.heads
     if caps.kind == "discrete" and rows < 64 * 256:
         # Too few blocks of 64 rows for every core: halve the rows of an invocation first.
         tiles.sort(key=lambda variant: variant.half is False or variant.per != 2)
-    return [*tiles, _ROWS[1]]
+    return [*tiles, _ROWS]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:

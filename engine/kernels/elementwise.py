@@ -29,7 +29,7 @@ def choices(node: Node, caps: Capabilities) -> list[Variant]:
     """The variants allowed for a node on this device, best first."""
     vectors = node.output.tensor.shape.vectors
     if caps.software:
-        return [Variant(32, 4), Variant(64, 1)]
+        return [Variant(64, 1), Variant(32, 4)]
     wide = min(256, caps.limits.invocations)
     small, large = Variant(64, 1), Variant(wide, 2)
     return [large, small] if vectors >= 1 << 17 else [small, large]

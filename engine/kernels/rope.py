@@ -128,9 +128,8 @@ def choices(node: Node, caps: Capabilities) -> list[Variant]:
     """The variants allowed for a node on this device, best first."""
     slices = int(node.attrs["head_dim"]) // 4
     some = [count for count in (2, 4) if slices % count == 0]
-    whole = list(dict.fromkeys([slices, *some, 1]))
-    order = whole if caps.software else [1, *some]
-    return [Variant(count) for count in order]
+    order = [*reversed(some), 1, slices] if caps.software else [1, *some]
+    return [Variant(count) for count in dict.fromkeys(order)]
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:

@@ -213,5 +213,5 @@ def test_heads_of_odd_width_are_refused(full: Device) -> None:
 
 def test_an_unknown_variant_says_which_there_are(full: Device) -> None:
     node, _, _ = build(Case())
-    with pytest.raises(GraphError, match="no variant fast here; there are split"):
+    with pytest.raises(GraphError, match="no variant fast here; there are lanes"):
         attention.lower(node, full.caps, "fast")
