@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.gpu.capabilities import Capabilities
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.graph.ops import rows as rows_of
 from engine.kernels import norm
@@ -23,7 +23,13 @@ from engine.kernels.quantise import quantise
 from engine.kernels.quantise_blocks import FLOAT_KINDS
 from engine.tensor.descriptor import VEC, DType, Layout, Storage, TensorDesc
 
-_TEMPLATES = {"f32": "tile", "f16": "tile", "dp4a": "int8", "software": "software"}
+_TEMPLATES = {
+    "f32": "tile",
+    "f16": "tile",
+    "dp4a": "int8",
+    "matrix": "matrix",
+    "software": "software",
+}
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
@@ -64,9 +70,7 @@ def choose(node: Node, caps: Capabilities) -> Variant:
         GraphError: none is allowed.
     """
     desc = node.named["weight"].weight
-    gated = node.attrs["gated"] is not None
-    best = preferred(desc, _tokens(node), caps, gated=gated)
-    for variant in itertools.chain(best, VARIANTS):
+    for variant in itertools.chain(preferred(desc, _tokens(node), caps), VARIANTS):
         if allowed(variant, node, caps):
             return variant
     raise GraphError(f"No matrix kernel runs {desc.rows}x{desc.cols} {desc.kind} here.")
@@ -78,19 +82,79 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     if not 0 < size <= min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
     gated = node.attrs["gated"] is not None
-    if variant.style == "software":
-        if variant.tokens * 8 % size or (gated and variant.lane_rows < 2):
-            return False
-    else:
-        if variant.style == "f16" and not caps.f16:
-            return False
-        if variant.style == "dp4a" and not _int8(node, caps):
-            return False
-        if gated and variant.lane_rows % (2 * VEC):
-            return False
-        if _workgroup_bytes(variant) > caps.limits.workgroup_bytes:
-            return False
+    fits = {
+        "software": _fits_software,
+        "matrix": _fits_matrix,
+        "dp4a": _fits_int8,
+        "f16": _fits_tile,
+        "f32": _fits_tile,
+    }[variant.style]
+    if not fits(variant, node, caps) or _buffers(node) > caps.limits.storage_buffers:
+        return False
+    if gated and variant.style != "matrix" and variant.lane_rows % _least_gated(variant):
+        return False
     return _by_fours(variant, node) or _plain(node.output.tensor)
+
+
+def _least_gated(variant: Variant) -> int:
+    """Rows of an invocation come in pairs of gate and up; tiles hold them by fours."""
+    return 2 if variant.style == "software" else 2 * VEC
+
+
+def _fits_software(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    del node
+    return variant.tokens * 8 % caps.subgroup == 0
+
+
+def _fits_tile(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    del node
+    if variant.style == "f16" and not caps.f16:
+        return False
+    return variant.workgroup_bytes() <= caps.limits.workgroup_bytes
+
+
+def _fits_int8(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    if not caps.dp4a or node.named["weight"].weight.kind in FLOAT_KINDS:
+        return False
+    return variant.workgroup_bytes() <= caps.limits.workgroup_bytes
+
+
+def _fits_matrix(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    shape = _shape(variant, node, caps)
+    if shape is None or (variant.by_bits and node.named["weight"].weight.kind in FLOAT_KINDS):
+        return False
+    return variant.workgroup_bytes(shape) <= caps.limits.workgroup_bytes
+
+
+def _shape(variant: Variant, node: Node, caps: Capabilities) -> MatrixShape | None:
+    """The largest matrix unit that a subgroup's part of the tile is made of, if there is one."""
+    if not caps.f16 or not caps.subgroup:
+        return None
+    gated = node.attrs["gated"] is not None
+
+    def fits(shape: MatrixShape) -> bool:
+        across, rest = divmod(variant.lane_rows, shape.n)
+        if (shape.input, shape.output) != ("f16", "f32") or rest or shape.n % VEC:
+            return False
+        if (across % 2 and across > 1) or (across == 1 and gated):
+            return False
+        return variant.lane_tokens % shape.m == 0 and GROUP % shape.k == 0
+
+    return max(filter(fits, caps.matrix), key=lambda s: s.m * s.n * s.k, default=None)
+
+
+def _buffers(node: Node) -> int:
+    """Storage buffers that one dispatch binds at most."""
+    named = node.named
+    planes = 2 if named["weight"].weight.scale_words else 1
+    gated = node.attrs["gated"] is not None
+    split = gated and any(len(set(run.parts)) > 1 for run in runs(named["weight"].weight, gated))
+    plain = sum(
+        value.tensor.storage is Storage.BUFFER
+        for part, value in (*named.items(), ("y", node.output))
+        if part not in ("weight", "gain")
+    )
+    return planes * (2 if split else 1) + plain
 
 
 def _without_norm(node: Node, caps: Capabilities) -> tuple[list[Dispatch], Node]:
@@ -112,29 +176,6 @@ def _tokens(node: Node) -> int:
     return rows_of(node.named["x"].tensor.shape)
 
 
-def _int8(node: Node, caps: Capabilities) -> bool:
-    return caps.dp4a and node.named["weight"].weight.kind not in FLOAT_KINDS
-
-
-def _pads(variant: Variant) -> tuple[int, int]:
-    """Positions added to the pitch of both tiles, so that a loader's lanes hit different banks."""
-    if variant.style == "dp4a":
-        return (0, 4 // variant.step)
-    bare = _bytes(variant, 0, 0)
-    return (0, 0) if bare <= 16 << 10 < _bytes(variant, 2, 1) else (2, 1)
-
-
-def _workgroup_bytes(variant: Variant) -> int:
-    return _bytes(variant, *_pads(variant))
-
-
-def _bytes(variant: Variant, pad_w: int, pad_x: int) -> int:
-    positions = variant.rows + pad_w + variant.tokens + pad_x
-    if variant.style == "dp4a":
-        return (positions * 2 * 16 + (variant.rows + variant.tokens) * 8) * variant.step
-    return positions * variant.step * 8 * (8 if variant.style == "f16" else 16)
-
-
 def _by_fours(variant: Variant, node: Node) -> bool:
     """Whether rows are written four at a time: runs must then start at a multiple of four."""
     desc, gated = node.named["weight"].weight, node.attrs["gated"] is not None
@@ -147,9 +188,7 @@ def _plain(desc: TensorDesc) -> bool:
     return desc.storage is Storage.BUFFER and (desc.layout is Layout.ROWS or desc.shape.w == 1)
 
 
-def _dispatch(
-    node: Node, caps: Capabilities, variant: Variant, x: Value, run: Run
-) -> Dispatch:
+def _dispatch(node: Node, caps: Capabilities, variant: Variant, x: Value, run: Run) -> Dispatch:
     desc = node.named["weight"].weight
     gated = node.attrs["gated"] is not None
     lanes = variant.invocations(caps)
@@ -158,14 +197,19 @@ def _dispatch(
     tokens = _tokens(node)
     grid = (-(-tokens // variant.tokens), -(-run.rows // made), 1)
     groups = -(-desc.cols // GROUP)
-    pad_w, pad_x = _pads(variant)
+    pad_w, pad_x = variant.pads
+    lines, columns = variant.teams if variant.style == "matrix" else (0, 0)
     params: dict[str, Any] = {
         **_row_params(node, run, _by_fours(variant, node)),
         "tokens": tokens,
         "groups": groups,
         "steps": -(-groups // variant.step) * variant.step,
         "step": variant.step,
-        "lanes": lanes,
+        "lanes": caps.subgroup,
+        "lines_of_subgroups": lines,
+        "columns_of_subgroups": columns,
+        "shape": _shape(variant, node, caps) if variant.style == "matrix" else None,
+        "by_bits": variant.by_bits,
         "threads": lanes,
         "prefetch": variant.prefetch,
         "x_pitch": x.tensor.shape.slices * VEC,

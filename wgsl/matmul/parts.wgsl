@@ -189,6 +189,19 @@ if ({{ i }} + {{ k }}u < {{ rows_here }}u) {
 {% endif %}
 {% endmacro %}
 
+{# Finish rows i to i + 3 of token t from sums in vectors of four. #}
+{% macro finish_vectors(t, i, first, second) %}
+{% if vec %}
+if ({{ i }} < {{ rows_here }}u) {
+    finish({{ t }}, {{ i }}, {{ first }}, {{ second }}, early({{ t }}, {{ i }}));
+}
+{% else %}
+for (var k = 0u; k < 4u && {{ i }} + k < {{ rows_here }}u; k++) {
+    finish({{ t }}, {{ i }} + k, {{ first }}[k], {{ second }}[k], early({{ t }}, {{ i }} + k));
+}
+{% endif %}
+{% endmacro %}
+
 {# Finish all sums of an invocation, called sum_row_token. #}
 {% macro finish_tile(columns, lines) %}
 {% set runs = lane_rows // 4 if gate is none else lane_rows // 8 %}
