@@ -85,8 +85,8 @@ class Device:
     def _watch_for_loss(self) -> None:
         # The library only logs a lost device, so its log is where we hear of it.
         handler = _LossHandler(self._mark_lost)
-        for name in ("wgpu", "wgpudawn"):
-            logging.getLogger(name).addHandler(handler)
+        # Only the loaded library's: asking for the other one's would make it before its import does.
+        logging.getLogger(self.module.__name__).addHandler(handler)
         self._loss_handler = handler
 
     def _mark_lost(self, reason: str) -> None:
@@ -179,13 +179,17 @@ class Device:
 
     def wait(self) -> None:
         """Block until every submitted command has run."""
-        self.raw.queue.on_submitted_work_done_sync()
+        # A read waits for all that was submitted before it. wgpu 0.32's on_submitted_work_done does
+        # not match its own native library: the callback's type is refused.
+        usage = self.module.BufferUsage
+        fence = self.raw.create_buffer(size=16, usage=usage.COPY_SRC | usage.COPY_DST)
+        self.raw.queue.read_buffer(fence, 0, 16)
+        fence.destroy()
         self.check()
 
     def close(self) -> None:
         """Drop the device and everything on it."""
-        for name in ("wgpu", "wgpudawn"):
-            logging.getLogger(name).removeHandler(self._loss_handler)
+        logging.getLogger(self.module.__name__).removeHandler(self._loss_handler)
         self.pipelines.clear()
         self.raw.destroy()
 
