@@ -1,0 +1,84 @@
+"""What goes into a bundle and what stays out: pure functions over the names of files.
+
+Three reasons to leave a file out: nobody uses it (most of Qt), it belongs to the machine and not to
+the program (a bundled libstdc++ or zlib breaks the machine's own graphics driver, which is loaded
+into our process), or it must be the machine's (the Vulkan loader, which finds the driver).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+# Libraries of the system on Linux. Every desktop with a graphics driver has them.
+SYSTEM_LIBRARIES = re.compile(
+    r"lib(stdc\+\+|gcc_s|vulkan|z|zstd|expat|drm\w*|gbm|glapi|xshmfence|elf|LLVM[\w.-]*"
+    r"|EGL|GL|GLX|GLdispatch|OpenGL|GLESv2|fontconfig|freetype|X11|X11-xcb|Xau|Xdmcp|xcb"
+    r"|xcb-(dri2|dri3|glx|present|randr|shm|sync|xfixes)|wayland-(client|server|egl)"
+    r"|glib-2\.0|gthread-2\.0|dbus-1|systemd)\.so(\.|$)"
+)
+QT_PARTS = (
+    "3D", "Bluetooth", "Charts", "Designer", "Help", "LabsX", "Location", "Multimedia", "Network",
+    "OpenGLWidgets", "Pdf", "Positioning", "PrintSupport", "Qml", "Quick", "Sensors", "Serial",
+    "Sql", "Test", "UiTools", "VirtualKeyboard", "Web", "Xml",
+)  # fmt: skip
+QT_PLUGINS = {  # folder of plugins -> those that are kept; a folder not named here stays out
+    "iconengines": ("qsvgicon",),
+    "imageformats": ("qjpeg", "qsvg", "qwebp", "qico"),
+    "platforminputcontexts": ("compose", "ibus"),
+    "platforms": ("qxcb", "qwayland", "qoffscreen", "qwindows", "qcocoa"),
+    "platformthemes": ("qxdgdesktopportal",),
+    "styles": ("qwindows", "qmac", "qmodernwindows"),
+    "wayland-decoration-client": ("bradient", "adwaita"),
+    "wayland-graphics-integration-client": ("qt-plugin-wayland-egl",),
+    "wayland-shell-integration": ("xdg-shell",),
+    "xcbglintegrations": ("qxcb-egl", "qxcb-glx"),
+}
+EXCLUDED_MODULES = (
+    "IPython", "PyInstaller", "gguf", "lib2to3", "matplotlib", "mypy", "pip", "pydoc_data",
+    "pytest", "scipy", "setuptools", "tkinter", "torch", "wgpudawn",
+    *(f"PySide6.Qt{part}" for part in QT_PARTS if part not in ("3D", "LabsX", "Serial", "Web")),
+)  # fmt: skip
+_NOT_FOUND = re.compile(
+    r"could not resolve '([^']+)', dependency of '([^']+)'|Library not found: .*?(\S+\.so\S*)"
+)
+_QT_LIBRARY = re.compile(r"(?:lib)?Qt6(\w+?)(?:\.so[.\d]*|\.dll|\.abi3\.so|\.framework)?$")
+
+
+def is_kept(name: str, platform: str) -> bool:
+    """Whether a file of this name (its place in the bundle) belongs in it."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if platform == "linux" and SYSTEM_LIBRARIES.match(path.name):
+        return False
+    parts = path.parts
+    if "PySide6" not in parts:
+        return True
+    if "translations" in parts or "qml" in parts:
+        return False
+    if "plugins" in parts:
+        folder = parts[parts.index("plugins") + 1 : -1]
+        wanted = QT_PLUGINS.get(folder[0], ()) if folder else ()
+        return _plugin_name(path.name).startswith(wanted) if wanted else False
+    library = _QT_LIBRARY.match(path.name)
+    return not (library and library[1].startswith(QT_PARTS))
+
+
+def unresolved(log: str, platform: str) -> list[str]:
+    """Libraries that PyInstaller could not find and a file in the bundle needs."""
+    lacking: set[str] = set()
+    for match in _NOT_FOUND.finditer(log):
+        library, user = match[1] or match[3], match[2]
+        place = user[user.index("PySide6") :] if user and "PySide6" in user else (user or "")
+        if is_kept(place, platform) and is_kept(library, platform):
+            lacking.add(library)
+    return sorted(lacking)
+
+
+def keep(entries: Iterable[tuple[str, str, str]], platform: str) -> list[tuple[str, str, str]]:
+    """Of PyInstaller's (name, source, kind) entries those that belong in the bundle."""
+    return [one for one in entries if is_kept(one[0], platform)]
+
+
+def _plugin_name(name: str) -> str:
+    return name.removeprefix("lib")
