@@ -67,7 +67,7 @@ fn threshold(goal: u32, lowest: u32, counting: bool, top: f32, scale: f32, index
                 let bits = candidates[SEGMENTS + g * LENGTH + i].x;
                 let key = ordered(bits);
                 // Two shifts: a shift by 32 is not defined.
-                let same = ((key ^ known) >> shift >> 8u) == 0u;
+                let same = (((key ^ known) >> shift) >> 8u) == 0u;
                 if (same && key >= lowest) {
                     var w = 1u;
                     if (!counting) {
