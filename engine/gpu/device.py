@@ -80,6 +80,7 @@ class Device:
         self.ledger = Ledger()
         self.pipelines: dict[Any, Any] = {}
         self._lost: str | None = None
+        self._fence: Any = None
         self._watch_for_loss()
 
     def _watch_for_loss(self) -> None:

@@ -111,7 +111,8 @@ class TextEngine:
         except TextError:
             loaded.runner.destroy()
             raise
-        self._active = ActiveModel(loaded, tokenizer, template, Session(loaded.runner, tokenizer))
+        session = Session(loaded.runner, tokenizer, template.end_ids, template.stops)
+        self._active = ActiveModel(loaded, tokenizer, template, session)
         return {
             "context": loaded.context,
             "context_max": loaded.config.context_max,
@@ -137,7 +138,7 @@ class TextEngine:
         extra = {
             "dropped": list(fitted.dropped),
             "dropped_text": fitted.dropped_text,
-            "warning": self.active.template.warning,
+            "warning": self._warning(),
         }
         calls = Callbacks(on_prefill, on_text, cancelled)
         return self._generate(prompt, sampling, calls, on_started, extra, continue_last)
@@ -178,10 +179,14 @@ class TextEngine:
 
     def _encode(self, messages: Sequence[Message], continue_last: bool) -> list[int]:
         active = self.active
-        if continue_last and messages and messages[-1]["role"] == "assistant":
-            head = active.template.encode(messages[:-1], active.tokenizer)
-            return head + active.tokenizer.encode(str(messages[-1]["content"]), add_bos=False)
-        return active.template.encode(messages, active.tokenizer)
+        go_on = continue_last and bool(messages) and messages[-1]["role"] == "assistant"
+        return active.template.encode(messages, active.tokenizer, continue_last=go_on)
+
+    def _warning(self) -> str | None:
+        """What had to be guessed about this model, in words, or None."""
+        active = self.active
+        parts = [*active.tokenizer.warnings, active.template.warning]
+        return " ".join(part for part in parts if part) or None
 
     def _generate(
         self,

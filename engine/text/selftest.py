@@ -63,8 +63,8 @@ def check_device(
     known = findings.of(device.caps)
     tested = set(known.get("tested", []))
     device.caps = replace(device.caps, excluded=frozenset(known.get("excluded", [])))
-    groups = {"ops": _op_cases} | {
-        kind.name: (lambda kind=kind: _kind_cases(kind)) for kind in sorted(set(kinds), key=str)
+    groups = {"ops": op_cases} | {
+        kind.name: (lambda kind=kind: kind_cases(kind)) for kind in sorted(set(kinds), key=str)
     }
     open_groups = {name: make for name, make in groups.items() if name not in tested}
     for done, (name, make) in enumerate(open_groups.items()):
@@ -155,7 +155,7 @@ class _Maker:
         return Case(node, self.inputs, self.weights, expected, tolerance)
 
 
-def _kind_cases(kind: Quant) -> Iterator[Case]:
+def kind_cases(kind: Quant) -> Iterator[Case]:
     """The embedding and the products of one weight kind, for one token and for a chunk."""
     make = _Maker()
     weight, exact = make.weight(kind, ROWS, COLS)
@@ -184,7 +184,7 @@ def _fused_case(kind: Quant) -> Case:
     return make.case(gate / (1 + np.exp(-gate)) * up, 1e-4)
 
 
-def _op_cases() -> Iterator[Case]:
+def op_cases() -> Iterator[Case]:
     """Everything that reads no weight."""
     make = _Maker()
     x, gain = make.tensor("x", matrix(3, COLS)), make.tensor("gain", vector(COLS), Role.WEIGHT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,9 +64,18 @@ class Session:
         cached: the token ids whose keys and values lie in the cache.
     """
 
-    def __init__(self, runner: Runner, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        end_ids: Iterable[int] = (),
+        stops: Sequence[str] = (),
+    ) -> None:
+        """``end_ids`` and ``stops`` end an answer beside those of the tokenizer and the person."""
         self._runner = runner
         self._tokenizer = tokenizer
+        self._end_ids = frozenset(end_ids) | tokenizer.eos_ids
+        self._stops = tuple(stops)
         self.cached: list[int] = []
 
     def reusable(self, prompt: Sequence[int]) -> int:
@@ -129,7 +138,7 @@ class Session:
         history = np.bincount(
             np.asarray(prompt[-HISTORY_WINDOW:], np.int64), minlength=runner.model.config.vocabulary
         ).astype(np.uint32)
-        stops = sorted(self._tokenizer.eos_ids)[: run_state.STOPS_MAX]
+        stops = sorted(self._end_ids)[: run_state.STOPS_MAX]
         runner.begin(seed, params, history, run_state.pack_stops(stops))
 
     def _decode(
@@ -141,14 +150,14 @@ class Session:
         continuing: bool,
     ) -> None:
         decoder = StreamDecoder(self._tokenizer, continuing=continuing)
-        scanner = StopScanner(sampling.stop)
+        scanner = StopScanner((*sampling.stop, *self._stops))
         for token in self._tokens(answer.prompt_tokens, sampling.max_tokens):
             now = time.perf_counter()
             if not answer.token_ids:
                 answer.prefill_seconds = answer.seconds_to_first_token = now - start
             else:
                 answer.decode_seconds = now - start - answer.seconds_to_first_token
-            if token in self._tokenizer.eos_ids:
+            if token in self._end_ids:
                 answer.token_ids.append(token)
                 answer.stop_reason = "end"
                 break

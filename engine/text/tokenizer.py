@@ -43,10 +43,9 @@ class BytePairModel:
         barred = {tokens[index] for index in vocabulary.ids_of(TokenType.CONTROL)}
         if barred:  # no text may merge into a control token, whatever the file lists
             merges = [pair for pair in merges if pair[0] + pair[1] not in barred]
-        try:
-            model = models.BPE(vocab=ids, merges=list(merges), ignore_merges=recipe.whole_words)
-        except Exception as cause:  # the library raises bare Exception
-            raise _merge_error(ids, merges) from cause
+        known = [pair for pair in merges if _is_known(pair, ids)]
+        self.ignored_merges = len(merges) - len(known)
+        model = models.BPE(vocab=ids, merges=known, ignore_merges=recipe.whole_words)
         self._fast = FastTokenizer(model)
         self._fast.pre_tokenizer = build(recipe)
         self._splitter = TokenSplitter(
@@ -86,9 +85,15 @@ class Tokenizer:
         self.add_bos = vocabulary.add_bos
         self.warnings = vocabulary.warnings
         self.strips_first_space = vocabulary.kind == "spm" and vocabulary.add_space_prefix
-        self._model: TextModel = (
-            SpmModel(vocabulary) if vocabulary.kind == "spm" else BytePairModel(vocabulary)
-        )
+        if vocabulary.kind == "spm":
+            self._model: TextModel = SpmModel(vocabulary)
+        else:
+            self._model = pairs = BytePairModel(vocabulary)
+            if pairs.ignored_merges:
+                self.warnings += (
+                    f"{pairs.ignored_merges:,} merges of the tokenizer name tokens that the "
+                    "vocabulary lacks; they are left out, and words may be cut in odd places.",
+                )
         special = vocabulary.ids_of(TokenType.CONTROL, TokenType.UNKNOWN)
         self._special = frozenset(special)
         self._table = {vocabulary.tokens[index]: index for index in special}
@@ -216,15 +221,10 @@ def load_tokenizer(metadata: Mapping[str, object]) -> Tokenizer:
     return Tokenizer(read_vocabulary(metadata))
 
 
-def _merge_error(ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> TokenizerError:
-    for rank, (left, right) in enumerate(merges):
-        for word in (left, right, left + right):
-            if word not in ids:
-                return TokenizerError(
-                    f"Merge {rank} of the tokenizer ({left!r} and {right!r}) needs the token"
-                    f" {word!r}, which the vocabulary lacks; the file is damaged."
-                )
-    return TokenizerError("The merges of the tokenizer do not fit its vocabulary.")
+def _is_known(pair: tuple[str, str], ids: Mapping[str, int]) -> bool:
+    """Whether both parts of a merge and their union are tokens; other merges can never apply."""
+    left, right = pair
+    return left in ids and right in ids and left + right in ids
 
 
 def _valid(text: str) -> str:
