@@ -1,0 +1,109 @@
+"""What an open text-to-image model consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine.formats.diffusers_configs import TextConfig, TinyVaeConfig, UNetConfig, VaeConfig
+from engine.formats.diffusers_weights import WeightSource
+from engine.formats.safetensors import SafetensorsFile
+
+SCALE, SCALE_XL = 0.18215, 0.13025  # of latents, in Stable Diffusion 1 and 2, and in XL
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """Where a CLIP tokenizer lies.
+
+    Either ``json`` (tokenizer.json), or ``vocab`` and ``merges``, or nothing: then it is CLIP's own
+    (a checkpoint brings none). ``pad`` is the text of the token that fills a prompt up;
+    ``positions`` how many tokens the encoder takes, both ends included.
+    """
+
+    json: Path | None = None
+    vocab: Path | None = None
+    merges: Path | None = None
+    pad: str = "<|endoftext|>"
+    positions: int = 77
+
+
+@dataclass(frozen=True)
+class VaeFiles:
+    """An autoencoder by itself: its checked configuration and its weights.
+
+    ``states_scale`` says whether its files tell the scale of latents; a bare file does not, and
+    takes that of the model it is used with.
+    """
+
+    config: VaeConfig | TinyVaeConfig
+    weights: WeightSource
+    files: tuple[SafetensorsFile, ...]
+    states_scale: bool = False
+
+    def scaled(self, scale: float) -> VaeConfig | TinyVaeConfig:
+        """The configuration to use with a model whose own autoencoder scales by ``scale``."""
+        if self.states_scale or isinstance(self.config, TinyVaeConfig):
+            return self.config
+        return replace(self.config, scaling_factor=scale)
+
+
+@dataclass(frozen=True)
+class PipelineFiles:
+    """An open text-to-image model.
+
+    ``configs`` and ``weights`` go by component: "unet", "vae", "text_encoder" and, for SDXL,
+    "text_encoder_2"; ``configs`` holds the JSON as found or worked out, ``unet``, ``vae`` and
+    ``texts`` the checked forms. ``scheduler`` is the scheduler's JSON. ``notes`` are sentences for
+    the person: what had to be guessed.
+    """
+
+    path: Path
+    name: str
+    kind: str  # "folder" or "checkpoint"
+    family: str  # "sd1", "sd2", "sdxl" or "custom"
+    configs: Mapping[str, Mapping[str, Any]]
+    unet: UNetConfig
+    vae: VaeConfig | TinyVaeConfig
+    texts: tuple[TextConfig, ...]
+    weights: Mapping[str, WeightSource]
+    tokenizers: tuple[TokenizerFiles, ...]
+    scheduler: Mapping[str, Any]
+    notes: tuple[str, ...]
+    files: tuple[SafetensorsFile, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in all networks together."""
+        return sum(source.parameters for source in self.weights.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all weights as stored."""
+        return sum(source.nbytes for source in self.weights.values())
+
+    def close(self) -> None:
+        """Let all files go."""
+        for file in self.files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def family_of(unet: UNetConfig, encoders: int) -> str:
+    """Which family of models a UNet belongs to, by the text it reads."""
+    if unet.added_dim and encoders == 2:
+        return "sdxl" if unet.cross_attention_dim == 2048 else "custom"
+    return {768: "sd1", 1024: "sd2"}.get(unet.cross_attention_dim, "custom")
