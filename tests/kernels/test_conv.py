@@ -1,0 +1,238 @@
+"""Convolution equals float64 numpy on the dequantised weights, whatever is folded in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from engine.formats.packed import pack
+from engine.formats.quants import Quant, dequantise, quantise
+from engine.gpu.device import Device
+from engine.graph.graph import Graph, GraphError
+from engine.graph.node import Node, Role, Value
+from engine.kernels import conv
+from engine.kernels.conv_tables import Variant
+from engine.kernels.quantise_blocks import weight_desc
+from engine.kernels.run import run_once
+from engine.tensor.descriptor import DType, Shape, TensorDesc, matrix, vector
+
+Planes = dict[Value, tuple[np.ndarray, np.ndarray]]
+ACTS = {"silu": lambda v: v / (1 + np.exp(-v)), "relu": lambda v: np.maximum(v, 0), None: lambda v: v}
+ALL = frozenset({"bias", "shift", "residual", "table"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """Shapes, packing and fused parts of one convolution."""
+
+    channels: int = 8
+    outputs: int = 8
+    height: int = 5
+    width: int = 7
+    batch: int = 1
+    kernel: int = 3
+    stride: int = 1
+    padding: int | tuple[int, int, int, int] = 1
+    upsample: int = 1
+    skip: int = 0
+    fused: frozenset[str] = frozenset()
+    act: str | None = None
+    norm_act: str | None = None
+    quant: Quant = Quant.F32
+    dtype: DType = DType.F32
+    parts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A node with numbers for its inputs, the right answer, and how large a sum may get."""
+
+    node: Node
+    inputs: dict[Value, np.ndarray]
+    planes: Planes
+    want: np.ndarray
+    norms: np.ndarray
+
+
+def columns(x: np.ndarray, case: Case) -> np.ndarray:
+    """Every output pixel's taps, ``[b, h, w, taps * channels]``."""
+    if case.upsample == 2:
+        x = x.repeat(2, axis=1).repeat(2, axis=2)
+    p = case.padding
+    left, top, right, bottom = (p, p, p, p) if isinstance(p, int) else p
+    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    k, step = case.kernel, case.stride
+    high, wide = (x.shape[1] - k) // step + 1, (x.shape[2] - k) // step + 1
+    taps = [
+        x[:, i : i + step * (high - 1) + 1 : step, j : j + step * (wide - 1) + 1 : step]
+        for i in range(k)
+        for j in range(k)
+    ]
+    return np.concatenate(taps, axis=-1)
+
+
+def problem(case: Case, seed: int = 5) -> Problem:
+    """Random numbers for a case."""
+    rng = np.random.default_rng(seed)
+    total = case.channels + case.skip
+    cols = case.kernel**2 * total
+    raw = quantise(rng.normal(size=(case.outputs, cols)).astype(np.float32), case.quant)
+    packed = pack(raw, case.quant, cols)
+    desc = weight_desc(case.quant, case.outputs, cols)
+    graph = Graph("test")
+    shape = Shape(case.batch, case.height, case.width, case.channels)
+    given: dict[str, Value] = {}
+
+    def take(part: str, tensor: TensorDesc, role: Role = Role.INPUT) -> None:
+        given[part] = graph.value(part, tensor, role)
+
+    take("x", TensorDesc(shape, case.dtype))
+    weight = replace(desc, parts=case.parts or desc.parts)
+    given["weight"] = graph.value("weight", weight, Role.WEIGHT)
+    if case.skip:
+        take("skip", TensorDesc(replace(shape, c=case.skip), case.dtype))
+    if "bias" in case.fused:
+        take("bias", vector(case.outputs), Role.WEIGHT)
+    if "shift" in case.fused:
+        take("shift", matrix(case.batch, case.outputs, case.dtype))
+    if "table" in case.fused:
+        take("table", TensorDesc(Shape(b=case.batch, w=2, c=total)))
+    attrs = {
+        "kernel": case.kernel,
+        "stride": case.stride,
+        "padding": case.padding,
+        "upsample": case.upsample,
+        "act": case.act,
+        "norm_act": case.norm_act,
+    }
+    if "residual" in case.fused:
+        made = Graph("shape")
+        out = made.add("conv2d", {k: made.use(v) for k, v in given.items()}, **attrs)
+        take("residual", out.tensor)
+    graph.add("conv2d", given, **attrs)
+    node = graph.nodes[0]
+    arrays = {
+        part: rng.normal(size=_shape(value)).astype(np.float16).astype(np.float64)
+        for part, value in given.items()
+        if part != "weight"
+    }
+    want, norms = reference(case, dequantise(raw, case.quant, cols).astype(np.float64), arrays)
+    inputs = {given[part]: array.astype(np.float32) for part, array in arrays.items()}
+    return Problem(node, inputs, {given["weight"]: (packed.codes, packed.scales)}, want, norms)
+
+
+def _shape(value: Value) -> tuple[int, int, int, int]:
+    shape = value.tensor.shape
+    return (shape.b, shape.h, shape.w, shape.c)
+
+
+def reference(
+    case: Case, weights: np.ndarray, arrays: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the node means, in float64, and the largest that each sum could be."""
+    x = arrays["x"]
+    if "skip" in arrays:
+        x = np.concatenate([x, arrays["skip"]], axis=-1)
+    if "table" in arrays:
+        scale, shift = arrays["table"][:, 0, 0], arrays["table"][:, 0, 1]
+        x = ACTS[case.norm_act](x * scale[:, None, None] + shift[:, None, None])
+    taps = columns(x, case)
+    norms = np.linalg.norm(taps, axis=-1)[..., None] * np.linalg.norm(weights, axis=1)
+    y = taps @ weights.T + arrays.get("bias", 0.0)
+    if "shift" in arrays:
+        y = y + arrays["shift"][0, 0][:, None, None]
+    return ACTS[case.act](y + arrays.get("residual", 0.0)), norms + 1e-3
+
+
+def check(device: Device, case: Case, *, every: bool = False) -> None:
+    """Each variant that compiles fast, or ``every`` one, gives the right answer on the device."""
+    if case.dtype is DType.F16 and not device.caps.f16:
+        pytest.skip("no f16 here")
+    made = problem(case)
+    found = [v for v in conv.candidates(made.node, device.caps) if every or light(v)]
+    assert found
+    for variant in found:
+        dispatches = conv.lower(made.node, device.caps, variant)
+        (have,) = run_once(device, dispatches, made.inputs, made.planes, [made.node.output])
+        half = variant.style in ("f16", "matrix") or case.dtype is DType.F16
+        error = np.abs(have - made.want) / made.norms
+        assert error.max() < (3e-3 if half else 2e-5), variant.name
+
+
+def light(variant: Variant) -> bool:
+    """Whether a variant's shader is short: loops that are written out take seconds to compile."""
+    return not variant.unroll and variant.lane_pixels * variant.lane_rows <= 32
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(),
+        Case(channels=4, outputs=12, batch=2),
+        Case(channels=36, outputs=40, height=9, width=6),
+        Case(channels=3, outputs=8),
+        Case(channels=9, outputs=4, batch=2),
+        Case(channels=5, outputs=3, kernel=1, padding=0),
+        Case(channels=40, outputs=33, kernel=1, padding=0),
+        Case(stride=2),
+        Case(stride=2, padding=(0, 0, 1, 1), height=6, width=8),
+        Case(upsample=2, channels=12, batch=2),
+        Case(height=1, width=1, outputs=5, batch=3),
+        Case(channels=3, kernel=5, padding=2, stride=2, upsample=2),
+    ],
+    ids=str,
+)
+def test_geometry(full: Device, case: Case) -> None:
+    check(full, case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(fused=frozenset({"bias"}), act="relu", outputs=6),
+        Case(fused=frozenset({"shift", "bias"}), batch=3),
+        Case(fused=frozenset({"residual"}), act="relu", outputs=7, upsample=2),
+        Case(fused=frozenset({"table"}), norm_act="silu", batch=2, channels=36),
+        Case(fused=frozenset({"table"}), channels=6, stride=2, padding=(0, 0, 1, 1)),
+        Case(fused=ALL, norm_act="silu", act="silu", batch=2, outputs=30),
+        Case(skip=16, channels=12, fused=frozenset({"table"}), norm_act="silu", batch=2),
+        Case(skip=5, channels=4, outputs=9),
+        Case(skip=8, kernel=1, padding=0, fused=frozenset({"bias"})),
+    ],
+    ids=str,
+)
+def test_fused_parts(full: Device, case: Case) -> None:
+    check(full, case)
+
+
+def test_every_device(device: Device) -> None:
+    check(device, Case(channels=44, outputs=36, batch=2, fused=ALL, norm_act="silu"))
+
+
+@pytest.mark.parametrize("quant", [Quant.F16, Quant.BF16, Quant.Q8_0])
+def test_packed_kinds(device: Device, quant: Quant) -> None:
+    check(device, Case(channels=32, outputs=20, quant=quant, fused=frozenset({"bias"})))
+
+
+@pytest.mark.parametrize("skip", [0, 8])
+def test_halves(full: Device, skip: int) -> None:
+    check(full, Case(channels=24, outputs=20, skip=skip, dtype=DType.F16, quant=Quant.F16))
+    fused = Case(channels=24, outputs=20, skip=skip, fused=ALL, norm_act="silu", batch=2)
+    check(full, replace(fused, dtype=DType.F16, quant=Quant.F16))
+    check(full, Case(channels=3, dtype=DType.F16))
+
+
+def test_a_weight_in_parts(full: Device) -> None:
+    check(full, Case(outputs=44, parts=(16, 16, 12), fused=frozenset({"bias", "residual"})))
+
+
+def test_many_tiles(full: Device) -> None:
+    check(full, Case(channels=64, outputs=136, height=9, width=17, batch=2), every=True)
+
+
+def test_too_much_fused_says_so(small_limits: Device) -> None:
+    made = problem(Case(skip=8, fused=ALL, quant=Quant.Q8_0, channels=24))
+    with pytest.raises(GraphError, match="binds 9 buffers"):
+        conv.lower(made.node, small_limits.caps)
