@@ -8,8 +8,11 @@ into our process), or it must be the machine's (the Vulkan loader, which finds t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
+from posixpath import normpath
+
+Entry = tuple[str, str, str]  # PyInstaller's: place in the bundle, source, kind
 
 # Libraries of the system on Linux. Every desktop with a graphics driver has them.
 SYSTEM_LIBRARIES = re.compile(
@@ -40,9 +43,18 @@ EXCLUDED_MODULES = (
     "pytest", "scipy", "setuptools", "tkinter", "torch", "wgpudawn",
     *(f"PySide6.Qt{part}" for part in QT_PARTS if part not in ("3D", "LabsX", "Serial", "Web")),
 )  # fmt: skip
-_NOT_FOUND = re.compile(
-    r"could not resolve '([^']+)', dependency of '([^']+)'|Library not found: .*?(\S+\.so\S*)"
+HIDDEN_MODULES = (  # what the program imports by name, and PyInstaller cannot see
+    "psutil",
+    "pynvml",
+    "readline",
+    "wgpu",
+    "wgpu.backends.wgpu_native",
+    "wgpu.backends.wgpu_native._api",
+    "wgpu.backends.wgpu_native._ffi",
+    "wgpu.backends.wgpu_native.extras",
 )
+_NOT_FOUND = re.compile(r"could not resolve '([^']+)', dependency of '([^']+)'")
+_SHARED_FOLDERS = ("", "PySide6/Qt/lib")  # of libraries that are there for others' sake
 _QT_LIBRARY = re.compile(r"(?:lib)?Qt6(\w+?)(?:\.so[.\d]*|\.dll|\.abi3\.so|\.framework)?$")
 
 
@@ -67,17 +79,49 @@ def is_kept(name: str, platform: str) -> bool:
 def unresolved(log: str, platform: str) -> list[str]:
     """Libraries that PyInstaller could not find and a file in the bundle needs."""
     lacking: set[str] = set()
-    for match in _NOT_FOUND.finditer(log):
-        library, user = match[1] or match[3], match[2]
-        place = user[user.index("PySide6") :] if user and "PySide6" in user else (user or "")
+    for library, user in _NOT_FOUND.findall(log):
+        place = user[user.index("PySide6") :] if "PySide6" in user else PurePosixPath(user).name
         if is_kept(place, platform) and is_kept(library, platform):
             lacking.add(library)
     return sorted(lacking)
 
 
-def keep(entries: Iterable[tuple[str, str, str]], platform: str) -> list[tuple[str, str, str]]:
-    """Of PyInstaller's (name, source, kind) entries those that belong in the bundle."""
+def keep(entries: Iterable[Entry], platform: str) -> list[Entry]:
+    """Of PyInstaller's entries those that belong in the bundle."""
     return [one for one in entries if is_kept(one[0], platform)]
+
+
+def prune(entries: Sequence[Entry], imports_of: Callable[[str], Iterable[str]]) -> list[Entry]:
+    """Leave out shared libraries that nothing in the bundle loads any more, and links to nothing.
+
+    PyInstaller follows the needs of Qt's GTK plugin, for one, before we leave the plugin out.
+    `imports_of(source)` names the libraries that a file loads.
+    """
+    files = [one for one in entries if one[2] != "SYMLINK"]
+    optional = {PurePosixPath(one[0]).name: one for one in files if _is_shared(one[0])}
+    needed: set[str] = set()
+    waiting = [one[1] for one in files if one[2] != "DATA" and not _is_shared(one[0])]
+    while waiting:
+        for name in imports_of(waiting.pop()):
+            if name in optional and name not in needed:
+                needed.add(name)
+                waiting.append(optional[name][1])
+    kept = [one for one in files if not _is_shared(one[0]) or PurePosixPath(one[0]).name in needed]
+    places = {one[0] for one in kept}
+    links = [one for one in entries if one[2] == "SYMLINK" and _target(one) in places]
+    return [*kept, *links]
+
+
+def _is_shared(name: str) -> bool:
+    path = PurePosixPath(name)
+    folder = "" if str(path.parent) == "." else str(path.parent)
+    loaded_by_us = path.name.startswith("libpython")
+    return folder in _SHARED_FOLDERS and path.name.startswith("lib") and not loaded_by_us
+
+
+def _target(link: Entry) -> str:
+    """Where a link points, as a place in the bundle."""
+    return normpath(str(PurePosixPath(link[0]).parent / link[1]))
 
 
 def _plugin_name(name: str) -> str:

@@ -58,8 +58,8 @@ def _package(found: Distribution, target: Path) -> tuple[str, str, str]:
         source = Path(str(file.locate()))
         if _LICENCE_FILE.match(file.name) and inside_metadata and source.is_file():
             _copy(source, target / name)
-    texts = [about[key] if key in about else None for key in ("License-Expression", "License")]
-    licence = licence_of(texts[0], texts[1], about.get_all("Classifier") or ())
+    expression, text = (about.get_all(key) or [None] for key in ("License-Expression", "License"))
+    licence = licence_of(expression[0], text[0], about.get_all("Classifier") or ())
     return name, found.version, licence
 
 
