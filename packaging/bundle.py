@@ -114,6 +114,7 @@ def validate(share: Path) -> None:
 def ask(model: Path) -> None:
     """The frozen program answers a question. Raises BundleError."""
     command = [str(PROGRAM), "chat", QUESTION, "--model", str(model), "--max-tokens", "8", "--json"]
+    command += ["--temperature", "0"]
     with tempfile.TemporaryDirectory() as home:
         try:
             done = subprocess.run(

@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def test(arguments: Sequence[str]) -> int:
     """Check the code and run the tests; pytest's summary comes last."""
-    _prepare("test", ["base", "dev"])
+    _prepare("test", ["base", "dawn", "dev"])
     failed = _failed_checks()
     environment = _environment() | {"QT_QPA_PLATFORM": "offscreen"}
     model = _starter_model(environment)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+TEXTS = Path(__file__).resolve().parent / "texts"  # of licences that packages name and do not carry
 LOCK = Path(__file__).resolve().parent / "requirements" / "base.txt"
 _LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice|authors|credits)", re.IGNORECASE)
 _DISTRIBUTIONS = re.compile(r"^([\w.-]+)==", re.MULTILINE)
@@ -58,9 +59,19 @@ def _package(found: Distribution, target: Path) -> tuple[str, str, str]:
         source = Path(str(file.locate()))
         if _LICENCE_FILE.match(file.name) and inside_metadata and source.is_file():
             _copy(source, target / name)
+    if not (target / name).exists():
+        _copy_texts(about.get_all("License-Expression") or [], target / name)
     expression, text = (about.get_all(key) or [None] for key in ("License-Expression", "License"))
     licence = licence_of(expression[0], text[0], about.get_all("Classifier") or ())
     return name, found.version, licence
+
+
+def _copy_texts(expressions: Iterable[str], folder: Path) -> None:
+    """The terms of a package without licence files: the LGPL builds upon the GPL, so both."""
+    words = " ".join(expressions)
+    for file in sorted(TEXTS.iterdir()):
+        if file.stem in words:
+            _copy(file, folder)
 
 
 def _python(target: Path) -> tuple[str, str, str]:
