@@ -16,10 +16,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from engine.worker.main import main as run_worker
 
         return run_worker()
-    if not words:
+    from app.cli.arguments import opens_window
+
+    if opens_window(words):
         from app.shell.main import run
 
-        return run()
+        return run(words)
     from app.cli.main import run_command
 
     return run_command(words)

@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-TECHNIQUES: Final = ("f16", "subgroups", "matrix", "fusion", "planner", "tuning")
+from engine.worker.protocol import TECHNIQUES
+
+WINDOW_OPTIONS: Final = ("--backend", "--device", "--without", "--verbose")
 BENCHES: Final = ("text", "image", "kernels", "quality")
 Add = Callable[..., Any]
 
@@ -28,10 +30,23 @@ def parse(words: list[str]) -> argparse.Namespace:
     return _parser().parse_args(words)
 
 
+def opens_window(words: list[str]) -> bool:
+    """Whether these words open the window: none, or only options of how the engine runs."""
+    return not words or words[0].split("=")[0] in WINDOW_OPTIONS
+
+
+def parse_window(words: list[str]) -> argparse.Namespace:
+    """Read the options of the window: backend, device, without, verbose. Raises UsageError."""
+    parser = Parser(prog="driftwood", description="Opens the window.")
+    _add_engine_options(parser)
+    return parser.parse_args(words)
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="driftwood",
-        description="Chat with a language model on your own GPU. No arguments: the window opens.",
+        description="Chat with a language model on your own GPU. Without a command the window "
+        "opens; it takes --backend, --device, --without and --verbose.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -50,6 +65,12 @@ def _common() -> Parser:
     common = Parser(add_help=False)
     group = common.add_argument_group("for every command")
     group.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    _add_engine_options(group)
+    return common
+
+
+def _add_engine_options(group: Any) -> None:
+    """How the engine runs; the same for the window and every command."""
     group.add_argument("--backend", choices=("wgpu", "dawn"), help="which WebGPU to run on")
     group.add_argument("--device", metavar="TEXT", help="use the GPU whose name contains TEXT")
     group.add_argument(
@@ -60,7 +81,6 @@ def _common() -> Parser:
         help=f"switch techniques off, with commas between: {', '.join(TECHNIQUES)}",
     )
     group.add_argument("--verbose", action="store_true", help="say more on stderr")
-    return common
 
 
 def _chat(parser: argparse.ArgumentParser) -> None:
@@ -104,6 +124,7 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="NAME|PATH", help="an installed model, or a GGUF file")
     add("--prompt-tokens", type=_whole(1), metavar="N", help="length of the prompt")
     add("--tokens", type=_whole(1), metavar="N", help="length of the answer")
+    add("--context", type=_whole(1), metavar="N", help="tokens to reserve; usually what is needed")
 
 
 def _techniques(text: str) -> list[str]:

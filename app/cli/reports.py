@@ -54,6 +54,7 @@ def run_bench(options: argparse.Namespace) -> int:
             model=model,
             prompt_tokens=options.prompt_tokens,
             tokens=options.tokens,
+            context=options.context,
         ).fields["report"]
     if options.json:
         print_json(report)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+import time
 
-from app.memory.model import MemoryState, memory_from
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.memory.model import History, MemoryState, memory_from
 from app.shell.engine import EngineClient
 from engine.worker.protocol import Event
 
 INTERVAL_MS = 333
+FIRST_MS = 400  # after the worker's start: first it tells which models there are
 NAME = "memory_feed"
 
 
 class MemoryFeed(QObject):
     """Watches the GPU's memory three times a second, again after every restart of the worker.
 
-    Attributes: state (the last reading), needed (bytes the next load would need, or None),
-    problem (why there are no readings, "" while there are).
+    Attributes: state (the last reading), history (the last minute), needed (bytes the next load
+    would need, or None), problem (why there are no readings, "" while there are).
     Signals: state_changed(MemoryState), needed_changed(bytes or None), failed(sentence).
     """
 
@@ -28,12 +31,18 @@ class MemoryFeed(QObject):
         super().__init__(engine)
         self.setObjectName(NAME)
         self.state = MemoryState()
+        self.history = History()
         self.needed: int | None = None
         self.problem = ""
         self._engine = engine
         self._watch = 0
-        engine.worker_started.connect(self.start)
-        self.start()
+        self._first = QTimer(self)
+        self._first.setSingleShot(True)
+        self._first.setInterval(FIRST_MS)
+        self._first.timeout.connect(self.start)
+        engine.worker_started.connect(self._first.start)
+        if engine.running:
+            self.start()
 
     def start(self) -> None:
         """Begin to watch, unless that is so already."""
@@ -51,6 +60,7 @@ class MemoryFeed(QObject):
         if isinstance(memory, dict):
             self.problem = ""
             self.state = memory_from(memory)
+            self.history.note(time.monotonic(), self.state)
             self.state_changed.emit(self.state)
         if event.final:
             self._watch = 0

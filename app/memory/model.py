@@ -173,6 +173,12 @@ class History:
         while len(self._steps) > 1 and self._steps[1][0] <= start:
             self._steps.popleft()
 
+    def note(self, now: float, state: MemoryState) -> None:
+        """Note a reading; a change too small to be seen keeps the last figure."""
+        last = self.latest
+        moved = last is None or abs(state.used - last) >= state.scale * VISIBLE_SHARE
+        self.push(now, state.used if moved or last is None else last)
+
     def points(self, now: float) -> Iterator[tuple[float, int]]:
         """Corners of the staircase: (0.0 a minute ago .. 1.0 now, bytes)."""
         start = now - self.seconds

@@ -11,8 +11,9 @@ from app.shell.page import AppContext
 
 def create_memory_panel(context: AppContext) -> MemoryPanel:
     """The panel with the split, live."""
-    panel = MemoryPanel()
-    join(panel, feed_of(context.engine))
+    feed = feed_of(context.engine)
+    panel = MemoryPanel(history=feed.history)
+    join(panel, feed)
     return panel
 
 
@@ -24,10 +25,10 @@ def create_rail_meter(context: AppContext) -> RailMeter:
 
     def open_popover() -> None:
         if meter.popover is None:
-            panel = MemoryPanel("memory_popover_panel")
+            panel = MemoryPanel("memory_popover_panel", history=feed.history)
             join(panel, feed)
             meter.popover = Popover(panel, meter)
-        meter.popover.open_beside(meter)
+        meter.popover.toggle()
 
     meter.clicked.connect(open_popover)
     return meter

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.memory.model import VISIBLE_SHARE, History, MemoryState, Part, looks_same, parts_of
+from app.memory.model import History, MemoryState, Part, looks_same, parts_of
 from app.memory.units import gib
 from app.theme import Tokens, current
 
@@ -141,10 +141,11 @@ class HistoryGraph(QWidget):
     """Used bytes over the last minute, under a dashed line that stands for the device's total."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, parent: QWidget | None = None
+        self, clock: Callable[[], float] = time.monotonic, history: History | None = None
     ) -> None:
-        super().__init__(parent)
-        self.history = History()
+        """``history`` may be shared, so that a graph made later knows the minute before."""
+        super().__init__()
+        self.history = History() if history is None else history
         self.state = MemoryState()
         self._clock = clock
         self.setFixedHeight(GRAPH_HEIGHT)
@@ -156,9 +157,7 @@ class HistoryGraph(QWidget):
         now = self._clock()
         was_still = self.history.still(now) and looks_same(self.state, state)
         self.state = state
-        last = self.history.latest
-        moved = last is None or abs(state.used - last) >= state.scale * VISIBLE_SHARE
-        self.history.push(now, state.used if moved or last is None else last)
+        self.history.note(now, state)
         if not (was_still and self.history.still(now)):
             self.update()
 

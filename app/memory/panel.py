@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy
 
 from app.memory.model import (
     HINTS,
+    History,
     MemoryState,
     looks_same,
     next_load_words,
@@ -45,13 +46,14 @@ class MemoryPanel(Card):
         self,
         object_name: str = "memory_panel",
         clock: Callable[[], float] = time.monotonic,
+        history: History | None = None,
     ) -> None:
         super().__init__(object_name, padding=SPACE.group + 2)
         self.setFixedWidth(WIDTH)
         self.setAccessibleName("GPU memory")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Maximum)
         self.bar = StackBar()
-        self.graph = HistoryGraph(clock)
+        self.graph = HistoryGraph(clock, history)
         self.device = label("", "small", f"{object_name}_device", wrap=True)
         self.used = label("", "small_text", f"{object_name}_used")
         self.note = label("", "small", f"{object_name}_note", wrap=True)

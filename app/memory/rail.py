@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QGraphicsDropShadowEffect,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.memory.model import MemoryState, looks_same, split_words, used_words
 from app.memory.paint import StackBar
@@ -123,31 +130,73 @@ class RailWords(QWidget):
 
 
 class Popover(QFrame):
-    """The panel beside the rail, above everything; Esc or a click elsewhere closes it."""
+    """The panel beside the rail, over the page; Esc or a click elsewhere closes it.
 
-    def __init__(self, panel: MemoryPanel, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+    It is a part of the window and no window of its own: a desktop without a compositor would show
+    its round corners black.
+    """
+
+    def __init__(self, panel: MemoryPanel, anchor: QWidget) -> None:
+        super().__init__(anchor.window())
         self.setObjectName("memory_popover")
-        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
         self.panel = panel
+        self._anchor = anchor
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(panel)
+        shadow = QGraphicsDropShadowEffect(self)
+        shadow.setBlurRadius(32)
+        shadow.setOffset(0, 4)
+        shadow.setColor(QColor(0, 0, 0, 70))
+        self.setGraphicsEffect(shadow)
+        self.hide()
 
-    def open_beside(self, anchor: QWidget) -> None:
-        """Show it to the right of ``anchor``, its foot level with the anchor's, on the screen."""
-        self.adjustSize()
-        corner = anchor.mapToGlobal(QPoint(anchor.width() + SPACE.inner, anchor.height()))
-        top = corner.y() - self.height()
-        screen = anchor.screen().availableGeometry()
-        left = min(corner.x(), screen.right() - self.width())
-        self.move(left, max(screen.top(), min(top, screen.bottom() - self.height())))
+    def toggle(self) -> None:
+        """Open it beside the meter, or close it."""
+        if self.isVisible():
+            self.close_now()
+            return
+        self.place()
         self.show()
+        self.raise_()
+        application = QApplication.instance()
+        if application is not None:
+            application.installEventFilter(self)
         self.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Close on Esc."""
-        if event.key() == Qt.Key.Key_Escape:
-            self.close()
-            return
-        super().keyPressEvent(event)
+    def close_now(self) -> None:
+        """Take it away; the keyboard goes back to the meter if it was here."""
+        application = QApplication.instance()
+        if application is not None:
+            application.removeEventFilter(self)
+        had_focus = self.hasFocus()
+        self.hide()
+        if had_focus:
+            self._anchor.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def place(self) -> None:
+        """To the right of the meter, its foot level with the meter's, within the window."""
+        self.adjustSize()
+        window = self._anchor.window()
+        foot = QPoint(self._anchor.width() + SPACE.inner, self._anchor.height())
+        corner = self._anchor.mapTo(window, foot)
+        self.move(corner.x(), max(SPACE.row, corner.y() - self.height()))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follow the window's size; close on Esc, on another window and on a click elsewhere."""
+        kind = event.type()
+        if watched is self._anchor.window() and kind == QEvent.Type.Resize:
+            self.place()
+        elif watched is self._anchor.window() and kind == QEvent.Type.WindowDeactivate:
+            self.close_now()
+        elif kind == QEvent.Type.MouseButtonPress and isinstance(watched, QWidget):
+            mine = watched is self or self.isAncestorOf(watched)
+            if not mine and watched is not self._anchor:
+                self.close_now()
+        elif isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
+            if kind == QEvent.Type.ShortcutOverride:  # before the window's Esc stops an answer
+                event.accept()
+            elif kind == QEvent.Type.KeyPress:
+                self.close_now()
+                return True
+        return super().eventFilter(watched, event)

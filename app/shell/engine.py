@@ -45,8 +45,16 @@ class EngineClient(QObject):
     worker_died = Signal(str)
     busy_changed = Signal(bool)
 
-    def __init__(self, command: Sequence[str] | None = None, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str] | None = None,
+        parent: QObject | None = None,
+        *,
+        held: bool = False,
+    ) -> None:
+        """``held``: requests wait for :meth:`start`, so that a window is painted first."""
         super().__init__(parent)
+        self._held = held
         self._command = list(command) if command else worker_command()
         self._protocol = Protocol()
         self._handlers: dict[int, EventHandler] = {}
@@ -88,6 +96,7 @@ class EngineClient(QObject):
         """Start the worker if none runs; called by itself on the first request."""
         if self._process is not None or self._closing:
             return
+        self._held = False
         self._retry.stop()
         self._refused = None
         process = QProcess(self)
@@ -104,7 +113,7 @@ class EngineClient(QObject):
         process.start(self._command[0], self._command[1:])
         self.request("hello", self._greet)
         if settings := self.startup_settings():
-            self.request("settings", None, **settings)
+            self.request("settings", self._hear_settings, **settings)
         for line in self._waiting:
             process.write(QByteArray(line))
         self._waiting.clear()
@@ -115,7 +124,7 @@ class EngineClient(QObject):
         Returns the request's id. Fields are those of engine.worker.protocol; write `continue_`
         for `continue`. Raises ProtocolError if a field is wrong, which is a fault of the caller.
         """
-        if self._process is None and not self._retry.isActive():
+        if self._process is None and not self._held and not self._retry.isActive():
             self.start()
         number, line = self._protocol.request(do, **fields)
         self._handlers[number] = on_event or _ignore
@@ -173,6 +182,10 @@ class EngineClient(QObject):
         if event.event == "done":
             self.engine_version = str(event.get("engine_version", ""))
             self.worker_started.emit()
+
+    def _hear_settings(self, event: Event) -> None:
+        if event.event == "error":  # a hand-edited file; the worker goes on with its own choice
+            log.warning("settings refused: %s", event.get("message"))
 
     def _read_events(self) -> None:
         if self._process is None:

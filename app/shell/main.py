@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.shell import early
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ALREADY_OPEN = "Driftwood is already open. Use that window, or close it before opening another."
+RAISED = "Driftwood is open already; its window was brought to the front."
+ALREADY_OPEN = (
+    "Driftwood is open already, but its window does not answer. End that program before opening "
+    "another window."
+)
 UNEXPECTED = (
     "Something went wrong that should not have. Your chats are safe; if the window misbehaves, "
     "close it and open it again."
@@ -27,9 +33,15 @@ UNEXPECTED = (
 def run(argv: Sequence[str] = ()) -> int:
     """Open the window and return when it is closed. `argv` holds what follows the program's name.
 
-    Returns 0, or 1 after a message on stderr when the window cannot open.
+    Returns 0, 1 after a message on stderr when the window cannot open, or 2 for wrong words.
     """
-    options = _options(argv)
+    from app.cli.arguments import UsageError, parse_window
+
+    try:
+        options = parse_window(list(argv))
+    except UsageError as error:
+        print(f"driftwood: {error}", file=sys.stderr)
+        return 2
     problem = early.find_problem()
     if problem is not None:
         early.tell(problem)
@@ -37,63 +49,83 @@ def run(argv: Sequence[str] = ()) -> int:
     return _run_window(options)
 
 
-def _options(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="driftwood", description="Opens the window.")
-    parser.add_argument("--verbose", action="store_true", help="log on stderr as well")
-    parser.add_argument("--backend", default="", help="wgpu or dawn")
-    parser.add_argument("--device", default="", help="part of the GPU's name")
-    parser.add_argument("--without", default="", help="switches to leave off, with commas")
-    return parser.parse_args(list(argv))
-
-
 def _run_window(options: argparse.Namespace) -> int:
-    from PySide6.QtCore import QLockFile, QTimer
+    from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
     from app import theme
-    from app.shell import logs
+    from app.shell import logs, single
     from app.shell.places import find_places
-    from app.shell.window import Window
-    from app.widgets.dialogs import ConfirmDialog
 
     application = QApplication.instance() or QApplication(["driftwood"])
     assert isinstance(application, QApplication)
     _describe(application)
     places = find_places()
+    _make_folder(places.data)
+    door = single.server_name(places.lock_file)
+    lock = single.claim(places.lock_file)
+    if lock is None and single.raise_other(door):
+        print(RAISED, file=sys.stderr)
+        return 0
     log_problem = logs.start_logging(places.log_file, verbose=options.verbose)
     logs.log_qt_messages()
     theme.install(application)
     catcher = logs.ErrorCatcher()
     catcher.install()
 
-    try:
-        places.data.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        log.error("%s: %s", places.data, error)
-    lock = QLockFile(str(places.lock_file))
-    lock.setStaleLockTime(0)
-    if not lock.tryLock(100) and lock.error() == QLockFile.LockError.LockFailedError:
-        print(ALREADY_OPEN, file=sys.stderr)
-        dialog = ConfirmDialog(None, "Already open", ALREADY_OPEN, "OK")
-        dialog.cancel_button.hide()
-        dialog.exec()
-        return 1
+    if lock is None:
+        return _refuse_second()
+
+    from app.shell.window import Window
 
     context = _make_context(options)
     window = Window(context)
     catcher.caught.connect(lambda details: context.messages.error(UNEXPECTED, details))
     _tell_problems(context, log_problem)
     window.show()
-    context.engine.start()
-    # Ctrl-C in a terminal: Python only looks for it when some of its code runs.
-    signal.signal(signal.SIGINT, lambda *_: window.close())
-    wake = QTimer()
-    wake.timeout.connect(lambda: None)
-    wake.start(250)
+    QTimer.singleShot(0, window, context.engine.start)  # after the first painting
+    single.Doorbell(door, window).rung.connect(lambda: single.bring_to_front(window))
+    wakeup = _close_on_signals(window)
     status = application.exec()
     _close(context, window)
+    wakeup.close()
     lock.unlock()
     return status
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # what has to be kept there says so itself
+        log.error("%s: %s", folder, error)
+
+
+def _refuse_second() -> int:
+    from app.widgets.dialogs import ConfirmDialog
+
+    print(ALREADY_OPEN, file=sys.stderr)
+    dialog = ConfirmDialog(None, "Already open", ALREADY_OPEN, "OK")
+    dialog.cancel_button.hide()
+    dialog.exec()
+    return 1
+
+
+def _close_on_signals(window: Window) -> socket.socket:
+    """Ctrl-C in a terminal and a polite kill close the window; returns what must be kept open.
+
+    Python runs a signal's handler only when some of its code runs, so the signal's byte wakes Qt.
+    """
+    from PySide6.QtCore import QSocketNotifier
+
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    notifier = QSocketNotifier(ours.fileno(), QSocketNotifier.Type.Read, window)
+    notifier.activated.connect(lambda *_: ours.recv(64))
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: window.close())
+    return theirs
 
 
 def _describe(application: Any) -> None:
@@ -121,14 +153,13 @@ def _make_context(options: argparse.Namespace) -> AppContext:
     settings = Settings(places.settings_file)
     theme.current().set_mode(str(settings.get("theme")))
     settings.changed.connect(_follow_theme_setting)
-    engine = EngineClient()
+    engine = EngineClient(held=True)
 
     def startup_settings() -> dict[str, Any]:
-        without = [word for word in options.without.split(",") if word]
         fields = {
             "backend": options.backend or settings.get("backend"),
             "device": options.device or settings.get("device"),
-            "without": without or settings.get("without"),
+            "without": options.without or settings.get("without"),
         }
         return {name: value for name, value in fields.items() if value}
 

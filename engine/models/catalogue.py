@@ -57,10 +57,10 @@ class CatalogueEntry:
 
     def need_bytes(self, context: int) -> int:
         """About what the model holds on the GPU with a context of this many tokens."""
-        return self.bytes + self.kv_bytes_per_token * min(context, self.context) + _WORKING_BYTES
+        return self.bytes + self.kv_bytes_per_token * min(context, self.context) + WORKING_BYTES
 
 
-_WORKING_BYTES: Final = 48 * 2**20  # activations and logits of a small model
+WORKING_BYTES: Final = 48 * 2**20  # activations and logits of a small model
 
 STARTER: Final = CatalogueEntry(
     name="smollm2-135m-instruct",

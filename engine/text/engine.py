@@ -241,6 +241,7 @@ class TextEngine:
             "device_used": platform.used,
             "others": others,
             "device_name": self.device.caps.device,
+            "backend": self.device.caps.backend,
             "unified": self.device.caps.unified_memory,
         }
 

@@ -105,9 +105,10 @@ OpenEngine = Callable[[EngineSettings], Engine]
 
 def open_engine(settings: EngineSettings) -> Engine:
     """Open the GPU. Raises engine.gpu.errors.NoAdapterError and other GpuErrors."""
+    from engine.models.paths import home_paths
     from engine.text.engine import TextEngine
 
-    return TextEngine.open(settings)
+    return TextEngine.open(settings, cache=home_paths().cache)
 
 
 NO_MEMORY: MemoryFigures = {
@@ -121,5 +122,6 @@ NO_MEMORY: MemoryFigures = {
     "device_used": None,
     "others": None,
     "device_name": "",
+    "backend": "",
     "unified": False,
 }

@@ -19,14 +19,16 @@ from engine.worker.failures import (
     code_of,
 )
 from engine.worker.job import Job
+from engine.worker.protocol import TECHNIQUES
 
 if TYPE_CHECKING:
     from engine.text.sampling import Sampling
 
 log = logging.getLogger(__name__)
 SHORTEST_CONTEXT: Final = 16  # tokens; below it nothing can be said
-TECHNIQUES: Final = ("f16", "subgroups", "matrix", "fusion", "planner", "tuning")
+SHORTEST_AUTOMATIC: Final = 512  # tokens; a full GPU gets no shorter context by itself
 BENCH_KINDS: Final = ("text", "kernels", "quality")
+BENCH_PROMPT, BENCH_TOKENS = 512, 64  # measured unless other numbers are asked for
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class EngineRoom:
         """The file of the model on the GPU. Any thread may ask."""
         loaded = self._loaded
         return loaded.model.path if loaded else None
+
+    @property
+    def loaded(self) -> tuple[Path, int] | None:
+        """The file of the model on the GPU and its context in tokens. Any thread may ask."""
+        loaded = self._loaded
+        return (loaded.model.path, loaded.context) if loaded else None
 
     def context_of(self, model: InstalledModel, wanted: int | None) -> int:
         """The context that a chat would have, in tokens. Any thread may ask."""
@@ -114,7 +122,7 @@ class EngineRoom:
 
     def load(self, job: Job) -> None:
         """Load a model."""
-        loaded = self._ensure_loaded(job)
+        loaded = self._ensure_loaded(job, job.request.fields.get("context"))
         job.done(**_about(loaded), memory=self.memory())
 
     def unload(self, job: Job) -> None:
@@ -126,7 +134,7 @@ class EngineRoom:
         """Answer a conversation."""
         asked = job.request.fields
         sampling = sampling_of(asked.get("sampling", {}))
-        loaded = self._ensure_loaded(job)
+        loaded = self._ensure_loaded(job, asked.get("context"))
         result = self.open().chat(
             asked["messages"],
             sampling,
@@ -142,7 +150,7 @@ class EngineRoom:
         """Go on with a text as it is."""
         asked = job.request.fields
         sampling = sampling_of(asked.get("sampling", {}))
-        loaded = self._ensure_loaded(job)
+        loaded = self._ensure_loaded(job, asked.get("context"))
         result = self.open().complete(
             asked["prompt"],
             sampling,
@@ -163,7 +171,9 @@ class EngineRoom:
         if kind != "kernels":
             if "model" not in asked:
                 raise RequestError(f"The bench {kind} needs a model.")
-            name = self._ensure_loaded(job).model.name
+            needed = asked.get("prompt_tokens", BENCH_PROMPT) + asked.get("tokens", BENCH_TOKENS)
+            context = asked.get("context", max(needed, SHORTEST_CONTEXT))
+            name = self._ensure_loaded(job, context).model.name
         options = {key: asked[key] for key in ("prompt_tokens", "tokens") if key in asked}
         report = self.open().bench(kind, progress=job.phase, cancelled=job.cancelled, **options)
         job.done(report={"model": name, **report} if name else report)
@@ -190,19 +200,24 @@ class EngineRoom:
         if self._engine is not None:
             self._engine.unload()
 
-    def _ensure_loaded(self, job: Job) -> _Loaded:
-        """The wanted model on the GPU, loaded if it is not. Raises the errors of all rooms."""
+    def _ensure_loaded(self, job: Job, wanted: int | None) -> _Loaded:
+        """The wanted model on the GPU, loaded if it is not. Raises the errors of all rooms.
+
+        ``wanted`` is the context in tokens; None takes what is loaded, or the usual one, shortened
+        where the memory is short.
+        """
         model = self._store.find(job.request.fields["model"])
         if model.problem:
             self._raise_problem(model)
-        wanted: int | None = job.request.fields.get("context")
         here = self._loaded
         if here and here.model.path == model.path and wanted in (None, here.context):
             return here
         context = context_for(model, wanted)
         self._unload()
         engine = self.open()
-        _check_fit(model, context, engine.memory())
+        if wanted is None:
+            context = fitting_context(model, context, engine.memory())
+        check_fit(model, context, engine.memory())
         about = engine.load(model.path, context, job.phase, job.cancelled)
         self._loaded = _Loaded(model, context, about)
         return self._loaded
@@ -239,12 +254,29 @@ def sampling_of(asked: Mapping[str, Any]) -> Sampling:
     return Sampling.from_mapping({k: v for k, v in asked.items() if v is not None})
 
 
-def _check_fit(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> None:
+def check_fit(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> None:
+    """Raise DoesNotFitError unless the model fits with a context of this many tokens."""
+    free = _free_bytes(memory)
+    if free is not None and (problem := fits(model.need(context), free)):
+        raise DoesNotFitError(problem)
+
+
+def fitting_context(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> int:
+    """``context``, halved until the model fits; as it was where no half of it does."""
+    free = _free_bytes(memory)
+    shorter = context
+    while free is not None and model.need(shorter).total > free:
+        shorter //= 2
+        if shorter < SHORTEST_AUTOMATIC:
+            return context
+    return shorter
+
+
+def _free_bytes(memory: Mapping[str, Any]) -> int | None:
     total, used = memory["device_total"], memory["device_used"]
     if total is None or used is None:
-        return  # the platform does not tell; the allocation itself will
-    if problem := fits(model.need(context), total - used):
-        raise DoesNotFitError(problem)
+        return None  # the platform does not tell; the allocation itself will
+    return total - used
 
 
 def _about(loaded: _Loaded) -> dict[str, Any]:

@@ -69,15 +69,27 @@ def event_of(request_id: int, error: BaseException) -> Event:
     return error_event(request_id, code or "internal", _sentence(error, code), details)
 
 
+LONGEST: Final = 400  # characters of a message; compilers and drivers write pages
+
+
+def brief(text: str) -> str:
+    """The first lines of what a driver or a library says, short enough to be read."""
+    text = text.strip()
+    paragraph = " ".join(text.split("\n\n", 1)[0].split())
+    if len(paragraph) <= LONGEST:
+        return paragraph
+    return paragraph[:LONGEST].rsplit(" ", 1)[0] + "…"
+
+
 def _sentence(error: BaseException, code: ErrorCode | None) -> str:
-    text = str(error).strip()
+    text = brief(str(error))
     if isinstance(error, MemoryError):
         return "The computer's main memory is full. Close other programs and try again."
     if isinstance(error, OSError) and code == "disk_full":
         return "The disk is full. Free some space and try again."
     if code is None:
         return (
-            f"Something went wrong inside Driftwood ({type(error).__name__}: {text}). "
-            "The details are in the log."
+            f"Something went wrong inside Driftwood ({type(error).__name__}). Try again; if it "
+            "happens again, the log says more."
         )
     return text or type(error).__name__

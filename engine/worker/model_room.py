@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.models.catalogue import CATALOGUE, CatalogueEntry, find_entry
+from engine.models.catalogue import CATALOGUE, WORKING_BYTES, CatalogueEntry, find_entry
 from engine.models.errors import ModelNotFoundError
 from engine.models.fit import DEFAULT_CONTEXT
 from engine.models.inspection import InstalledModel, model_details
@@ -17,19 +17,20 @@ from engine.worker.job import Job
 from engine.worker.protocol import CatalogueFields, ModelFields
 
 Download = Callable[[CatalogueEntry, Store, Report, Cancelled], InstalledModel]
+Loaded = tuple[Path, int]  # the file of the model on the GPU, and its context in tokens
 
 
 class ModelRoom:
     """Answers the requests about files.
 
-    ``loaded`` tells the path of the model on the GPU; ``release`` frees it if it is this one.
+    ``loaded`` tells which model is on the GPU; ``release`` frees it if it is this one.
     """
 
     def __init__(
         self,
         store: Store,
         download: Download,
-        loaded: Callable[[], Path | None],
+        loaded: Callable[[], Loaded | None],
         release: Callable[[Path | None], None],
     ) -> None:
         self.store = store
@@ -50,13 +51,15 @@ class ModelRoom:
 
     def model_get(self, job: Job) -> None:
         """Download a model of the catalogue."""
-        name: str = job.request.fields["name"]
-        entry = find_entry(name)
-        if entry is None:
-            names = ", ".join(one.name for one in CATALOGUE)
-            raise ModelNotFoundError(f'The catalogue has no "{name}". It has: {names}.')
+        entry = _entry_of(job.request.fields["name"])
         model = self._download(entry, self.store, job.transfer, job.cancelled)
         job.done(model=self._told(model))
+
+    def model_forget(self, job: Job) -> None:
+        """Delete what has come of a download."""
+        from engine.models.download import forget
+
+        job.done(freed_bytes=forget(_entry_of(job.request.fields["name"]), self.store))
 
     def model_add(self, job: Job) -> None:
         """Import a file."""
@@ -83,17 +86,27 @@ class ModelRoom:
 
     def models_move(self, job: Job) -> None:
         """Move the models folder."""
-        self._release(self._loaded())
+        if here := self._loaded():
+            self._release(here[0])
         folder = Path(job.request.fields["folder"])
         self.store.move(folder, progress=job.transfer, cancelled=job.cancelled)
         job.done(folder=str(self.store.folder))
 
     def _told(self, model: InstalledModel) -> ModelFields:
-        return told(model, model.path == self._loaded())
+        here = self._loaded()
+        return told(model, here[1] if here and here[0] == model.path else None)
 
 
-def told(model: InstalledModel, loaded: bool = False) -> ModelFields:
-    """An installed model as the protocol tells it."""
+def _entry_of(name: str) -> CatalogueEntry:
+    entry = find_entry(name)
+    if entry is None:
+        names = ", ".join(one.name for one in CATALOGUE)
+        raise ModelNotFoundError(f'The catalogue has no "{name}". It has: {names}.')
+    return entry
+
+
+def told(model: InstalledModel, loaded_context: int | None = None) -> ModelFields:
+    """An installed model as the protocol tells it; ``loaded_context`` None: it is not loaded."""
     need = None if model.problem else model.need(DEFAULT_CONTEXT).total
     return {
         "name": model.name,
@@ -107,7 +120,11 @@ def told(model: InstalledModel, loaded: bool = False) -> ModelFields:
         "parameters": model.parameters,
         "problem": model.problem,
         "need_bytes": need,
-        "loaded": loaded,
+        "weight_bytes": model.weight_bytes,
+        "kv_bytes_per_token": model.kv_bytes_per_token,
+        "activation_bytes": model.activation_bytes,
+        "loaded": loaded_context is not None,
+        "loaded_context": loaded_context,
     }
 
 
@@ -128,6 +145,9 @@ def offered(entry: CatalogueEntry, installed: bool) -> CatalogueFields:
         "gated": entry.gated,
         "installed": installed,
         "need_bytes": entry.need_bytes(DEFAULT_CONTEXT),
+        "weight_bytes": entry.bytes,
+        "kv_bytes_per_token": entry.kv_bytes_per_token,
+        "activation_bytes": WORKING_BYTES,
     }
 
 

@@ -39,9 +39,11 @@ Requests, the events before the last one, and the fields of ``done``:
     done ``{memory}``; the watch sends ``memory {memory}`` until it is stopped. Until the GPU is
     opened the figures are 0 and null; ``open`` opens it first, a watch has it opened meanwhile
 ``models_list {}``
-    done ``{models, catalogue, folder, free_bytes}``
+    done ``{models, catalogue, folder, free_bytes}``: :class:`ModelFields`, :class:`CatalogueFields`
 ``model_get {name}``  (of the catalogue, or OWNER/REPO/FILE.gguf of the hub)
     ``progress {done_bytes, total_bytes, bytes_per_second, seconds_left, phase}``; done ``{model}``
+``model_forget {name}``  (as ``model_get``; stop it first)
+    deletes what has come of a download that shall not go on; done ``{freed_bytes}``
 ``model_add {path, copy?}``
     progress as ``model_get``; done ``{model}``
 ``model_remove {name}``
@@ -50,8 +52,9 @@ Requests, the events before the last one, and the fields of ``done``:
     done ``{info}``; ``name`` may be a path
 ``models_move {folder}``
     progress as ``model_get``; done ``{folder}``
-``bench {kind, ...}``
-    ``progress``; done ``{report}``; kind is text, kernels or quality
+``bench {kind, model?, prompt_tokens?, tokens?, context?}``
+    ``progress``; done ``{report}``; kind is text, kernels or quality; the context is as long as the
+    measured tokens need unless it is given
 ``settings {backend?, device?, without?}``
     done ``{}``; unloads the model, takes effect at the next load
 ``quit {}``
@@ -86,6 +89,8 @@ ErrorCode = Literal[
     "cancelled",
     "internal",  # a fault of ours; the client uses it too when the worker has died
 ]
+TECHNIQUES: Final = ("f16", "subgroups", "matrix", "dp4a", "fusion", "planner", "tuning")
+"""What ``settings`` can switch off by ``without``."""
 ERROR_CODES: Final = frozenset(cast(tuple[str, ...], get_args(ErrorCode)))
 
 
@@ -109,6 +114,7 @@ class MemoryFigures(TypedDict):
     device_used: int | None  # by every program together
     others: int | None  # by other programs
     device_name: str
+    backend: str  # the library that speaks to the GPU: wgpu or dawn
     unified: bool  # the GPU shares the computer's main memory
 
 
@@ -125,8 +131,12 @@ class ModelFields(TypedDict):
     licence: str
     parameters: int
     problem: str | None  # why it cannot be used, as a sentence
-    need_bytes: int | None  # GPU memory with the default context
+    need_bytes: int | None  # GPU memory with the default context: the three below together
+    weight_bytes: int
+    kv_bytes_per_token: int
+    activation_bytes: int
     loaded: bool
+    loaded_context: int | None  # tokens it was loaded with
 
 
 class CatalogueFields(TypedDict):
@@ -146,6 +156,9 @@ class CatalogueFields(TypedDict):
     gated: bool
     installed: bool
     need_bytes: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+    activation_bytes: int
 
 
 class ProtocolError(Exception):
@@ -222,6 +235,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
     "memory_watch": {"interval_ms": _COUNT},
     "models_list": {},
     "model_get": {"name": _NEED_TEXT},
+    "model_forget": {"name": _NEED_TEXT},
     "model_add": {"path": _NEED_TEXT, "copy": _FLAG},
     "model_remove": {"name": _NEED_TEXT},
     "model_info": {"name": _NEED_TEXT},

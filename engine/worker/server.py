@@ -42,7 +42,7 @@ class Server:
         self._jobs_lock = threading.Lock()
         self._counter = TokenCounter()
         self._engine = EngineRoom(store, open_engine, EngineSettings())
-        self._models = ModelRoom(store, download, lambda: self._engine.loaded_path, self._release)
+        self._models = ModelRoom(store, download, lambda: self._engine.loaded, self._release)
         self._engine_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._file_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._at_once: dict[str, Handler] = {
@@ -63,6 +63,7 @@ class Server:
             "model_add": self._models.model_add,
             "model_remove": self._models.model_remove,
             "model_info": self._models.model_info,
+            "model_forget": self._models.model_forget,
             "models_move": self._models.models_move,
         }
         self._on_own: dict[str, Handler] = {

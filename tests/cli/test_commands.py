@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import app.main
+from app.cli.arguments import UsageError, parse_window
 
 Fake = Callable[..., None]
 Drive = Callable[..., Any]
@@ -112,12 +113,22 @@ def test_a_worker_that_cannot_start_is_told(drive: Drive, fake: Fake) -> None:
     assert "exit status 4" in ran.err
 
 
-def test_no_words_open_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[bool] = []
-    window = type("Window", (), {"run": staticmethod(lambda: opened.append(True) or 0)})
+@pytest.mark.parametrize(
+    "words", [[], ["--verbose"], ["--backend", "dawn", "--without=f16"], ["--device=RTX"]]
+)
+def test_no_command_opens_the_window(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    opened: list[list[str]] = []
+    window = type("Window", (), {"run": staticmethod(lambda words: opened.append(words) or 0)})
     monkeypatch.setitem(sys.modules, "app.shell.main", window)
-    assert app.main.main([]) == 0
-    assert opened == [True]
+    assert app.main.main(words) == 0
+    assert opened == [words]
+
+
+def test_the_window_takes_the_options_of_the_engine() -> None:
+    options = parse_window(["--backend", "dawn", "--without", "f16,dp4a"])
+    assert (options.backend, options.device, options.without) == ("dawn", None, ["f16", "dp4a"])
+    with pytest.raises(UsageError, match="no technique"):
+        parse_window(["--without", "magic"])
 
 
 def test_the_command_line_starts_without_window_gpu_or_hub() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.gpu.capabilities import SWITCHES
 from engine.worker.protocol import (
     ERROR_CODES,
+    TECHNIQUES,
     Event,
     ProtocolError,
     Request,
@@ -101,3 +103,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_mark() -> None:
 def test_numbers_that_json_lacks_are_refused_at_the_sender() -> None:
     with pytest.raises(ProtocolError, match="cannot carry"):
         encode_event(Event(1, "done", {"rate": float("nan")}))
+
+
+def test_every_technique_of_the_engine_can_be_switched_off() -> None:
+    assert set(TECHNIQUES) == SWITCHES - {"limits"}  # small limits are for tests only

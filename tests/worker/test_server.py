@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from worker.bench import Bench
 
-from engine.gpu.errors import DeviceLostError, OutOfMemoryError
+from engine.gpu.errors import DeviceLostError, OutOfMemoryError, ShaderError
+from engine.models.inspection import InstalledModel
+from engine.worker.engine_room import fitting_context
+from engine.worker.failures import event_of
 
 MakeModel = Callable[..., Path]
 
@@ -120,6 +123,36 @@ def test_a_model_that_does_not_fit_is_not_loaded(bench: Bench) -> None:
     assert not any(one.startswith("load") for one in bench.engine.calls)
 
 
+def test_an_automatic_context_is_shortened_until_the_model_fits(bench: Bench) -> None:
+    bench.ask("memory", open=True)
+    tiny = bench.ask("models_list")["models"][0]
+    bench.engine.free = tiny["need_bytes"] - 1
+    error = bench.ask("load", model="tiny")
+    assert error["code"] == "out_of_memory"  # 512 tokens are the shortest that is chosen by itself
+
+
+@pytest.mark.parametrize(
+    ("free", "context"), [(10**9, 4096), (1600, 1024), (1100, 512), (1025, 4096), (None, 4096)]
+)
+def test_how_an_automatic_context_fits(free: int | None, context: int) -> None:
+    model = InstalledModel(
+        name="m",
+        path=Path("m.gguf"),
+        bytes=1000,
+        kind="text",
+        family="llama",
+        quant="F16",
+        context=8192,
+        licence="",
+        parameters=0,
+        problem=None,
+        weight_bytes=514,
+        kv_bytes_per_token=1,
+    )
+    memory = {"device_total": free, "device_used": None if free is None else 0}
+    assert fitting_context(model, 4096, memory) == context
+
+
 def test_a_broken_file_keeps_its_own_kind_of_error(bench: Bench, make_model: MakeModel) -> None:
     make_model("broken", broken=True)
     assert bench.ask("load", model="broken")["code"] == "model_file"
@@ -150,6 +183,7 @@ def test_a_fault_of_ours_ends_the_request_but_not_the_worker(bench: Bench) -> No
     error = bench.end(bench.chat("a"))
     assert error["code"] == "internal"
     assert "ZeroDivisionError" in error["details"]
+    assert "oops" not in error["message"]
     bench.engine.failure = None
     assert bench.end(bench.chat("a"))["text"] == "a"
 
@@ -186,11 +220,16 @@ def test_the_list_tells_models_catalogue_and_space(bench: Bench, make_model: Mak
     listed = bench.ask("models_list")
     broken, tiny = listed["models"]
     assert tiny["loaded"] is True
-    assert tiny["need_bytes"] > 0
+    assert tiny["loaded_context"] == 512
+    parts = tiny["weight_bytes"] + 512 * tiny["kv_bytes_per_token"] + tiny["activation_bytes"]
+    assert tiny["need_bytes"] == parts
     assert broken["problem"]
     assert broken["need_bytes"] is None
     assert listed["free_bytes"] > 0
-    assert listed["catalogue"][0]["name"] == "smollm2-135m-instruct"
+    starter = listed["catalogue"][0]
+    assert starter["name"] == "smollm2-135m-instruct"
+    parts = starter["weight_bytes"] + 4096 * starter["kv_bytes_per_token"]
+    assert starter["need_bytes"] == parts + starter["activation_bytes"]
 
 
 def test_a_download_runs_beside_an_answer_and_can_be_stopped(bench: Bench) -> None:
@@ -202,6 +241,16 @@ def test_a_download_runs_beside_an_answer_and_can_be_stopped(bench: Bench) -> No
     bench.download_gate.set()
     assert bench.ask("model_get", name="smollm2-135m-instruct")["model"]["name"] == "tiny"
     assert bench.ask("model_get", name="nothing")["code"] == "not_found"
+
+
+def test_what_came_of_a_download_can_be_forgotten(bench: Bench, tmp_path: Path) -> None:
+    folder = bench.server._models.store.folder
+    for ending in (".gguf.whl.part", ".gguf.whl.part.json"):
+        (folder / f"smollm2-135m-instruct{ending}").write_bytes(b"1234")
+    assert bench.ask("model_forget", name="smollm2-135m-instruct")["freed_bytes"] == 8
+    assert [one.name for one in folder.iterdir()] == ["tiny.gguf"]
+    assert bench.ask("model_forget", name="owner/repo/file.gguf")["freed_bytes"] == 0
+    assert bench.ask("model_forget", name="nothing")["code"] == "not_found"
 
 
 def test_a_file_is_added_told_about_and_removed(
@@ -230,8 +279,21 @@ def test_the_models_folder_can_be_moved(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_bench_takes_its_options(bench: Bench) -> None:
-    report = bench.ask("bench", kind="text", model="tiny", tokens=8)["report"]
-    assert report == {"model": "tiny", "kind": "text", "cancelled": False, "tokens": 8}
+    report = bench.ask("bench", kind="text", model="tiny", prompt_tokens=92, tokens=8)["report"]
+    assert report == {"model": "tiny", "kind": "text", "cancelled": False} | {
+        "prompt_tokens": 92,
+        "tokens": 8,
+    }
+    assert "load tiny 100" in bench.engine.calls
+    bench.ask("bench", kind="text", model="tiny", prompt_tokens=92, tokens=8, context=200)
+    assert "load tiny 200" in bench.engine.calls
     assert bench.ask("bench", kind="kernels")["report"]["kind"] == "kernels"
     assert bench.ask("bench", kind="text")["code"] == "usage"
     assert bench.ask("bench", kind="magic")["code"] == "usage"
+
+
+def test_a_long_complaint_of_a_driver_is_cut_to_what_can_be_read() -> None:
+    event = event_of(1, ShaderError("It does not compile.\n\n" + "fn main() {}\n" * 500))
+    assert event["message"] == "It does not compile."
+    assert "fn main" in event["details"]
+    assert len(event_of(1, ShaderError("word " * 500))["message"]) <= 401
