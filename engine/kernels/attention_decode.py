@@ -105,7 +105,7 @@ def choices(node: Node, caps: Capabilities) -> list[Variant | LaneVariant]:
         if caps.subgroup and slices <= 64:
             # Unrolled over heads and channels: few heads where channels are many.
             group = max(1, min(GROUP_MAX, 96 // slices))
-            found += [LaneVariant(caps.subgroup, aim, group) for aim in (4, 12)]
+            found.append(LaneVariant(caps.subgroup, 6, group))
         return [*found, Variant(8, 1, 32, 8)]
     aim = 512 if caps.kind == "discrete" else 128
     wide = max(32, 128 // parts)

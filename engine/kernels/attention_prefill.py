@@ -191,7 +191,7 @@ _ROWS = RowVariant(8, 32, 4)
 def choices(node: Node, caps: Capabilities) -> list[RowVariant | LaneVariant | TileVariant]:
     """The variants allowed for a node on this device, best first."""
     if caps.software:
-        return [*(variant for variant in _LANES if variant.fits(node, caps)), _ROWS]
+        return [*[variant for variant in _LANES if variant.fits(node, caps)][:1], _ROWS]
     tiles = [variant for variant in _TILES if variant.fits(node, caps)]
     sizes = sizes_of(node)
     rows = node.named["q"].tensor.shape.w * sizes.heads

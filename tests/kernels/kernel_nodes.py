@@ -14,6 +14,12 @@ from engine.kernels.run import run_once
 from engine.tensor.descriptor import DType, Shape, Storage, TensorDesc
 
 STORAGES = (Storage.BUFFER, Storage.TEXTURE_2D, Storage.TEXTURE_2D_ARRAY)
+#: Each storage and each element type, for kernels that are slow to compile.
+PLACES = (
+    (Storage.BUFFER, DType.F16),
+    (Storage.TEXTURE_2D, DType.F32),
+    (Storage.TEXTURE_2D_ARRAY, DType.F16),
+)
 
 
 def rows_of(tokens: int, channels: int, dtype: DType = DType.F32) -> TensorDesc:

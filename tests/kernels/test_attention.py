@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from kernels.kernel_nodes import STORAGES, close, make_node, rows_of, run, value
+from kernels.kernel_nodes import PLACES, close, make_node, rows_of, run, value
 
 from engine.gpu.device import Device
 from engine.graph.node import GraphError, Node, Role, Value
@@ -86,13 +86,15 @@ def build(case: Case) -> tuple[Node, dict[Value, np.ndarray], np.ndarray]:
     return node, inputs, reference(*wide, case)
 
 
-def check(device: Device, case: Case, loose: float = 4.0, kind: str | None = None) -> None:
-    """Every variant of the device against numpy; with ``kind``, those of another kind of device."""
+def check(
+    device: Device, case: Case, loose: float = 4.0, kind: str | None = None, most: int = 1
+) -> None:
+    """The best variants against numpy; with ``kind``, those of another kind of device."""
     node, inputs, want = build(case)
     caps = replace(device.caps, kind=kind or device.caps.kind)
     half = DType.F16 in (case.dtype, case.cache) and case.tokens > 1
     precise = DType.F16 if half or case.dtype is DType.F16 else DType.F32
-    for name, dispatches in attention.variants(node, caps).items():
+    for name, dispatches in list(attention.variants(node, caps).items())[:most]:
         (have,) = run(device, dispatches, inputs, [node.output])
         try:
             close(have[: case.count].reshape(want.shape), want, precise, loose)
@@ -100,7 +102,7 @@ def check(device: Device, case: Case, loose: float = 4.0, kind: str | None = Non
             raise AssertionError(f"variant {name}: {error}") from error
 
 
-HEADS = [(6, 2), (4, 4), (1, 1), (5, 1), (8, 1), (7, 1), (8, 2), (12, 1)]
+HEADS = [(6, 2), (1, 1), (5, 1), (8, 2), (12, 1)]
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
@@ -108,7 +110,7 @@ def test_decode_shares_kv_heads(full: Device, heads: int, kv_heads: int) -> None
     check(full, Case(heads=heads, kv_heads=kv_heads))
 
 
-@pytest.mark.parametrize("head_dim", [4, 8, 12, 32, 64, 80, 96, 128, 256])
+@pytest.mark.parametrize("head_dim", [4, 12, 80, 256])
 def test_decode_head_sizes(full: Device, head_dim: int) -> None:
     check(full, Case(head_dim=head_dim))
 
@@ -119,10 +121,10 @@ def test_decode_lengths(full: Device, position: int) -> None:
 
 
 def test_decode_devices(device: Device) -> None:
-    check(device, Case(heads=8, kv_heads=1, head_dim=256, position=99, positions=100))
+    check(device, Case(heads=4, kv_heads=1, head_dim=64, position=99, positions=100), most=9)
 
 
-@pytest.mark.parametrize("window", [1, 7, 32, 1000])
+@pytest.mark.parametrize("window", [1, 7, 1000])
 def test_decode_window(full: Device, window: int) -> None:
     check(full, Case(window=window, position=150, positions=200))
 
@@ -135,8 +137,7 @@ def test_decode_of_large_scores(full: Device) -> None:
     check(full, Case(spread=12.0), loose=40)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize(("storage", "dtype"), PLACES)
 def test_decode_storages(full: Device, storage: Storage, dtype: DType) -> None:
     check(full, Case(storage=storage, dtype=dtype, cache=DType.F16))
 
@@ -154,7 +155,7 @@ def test_prefill_shares_kv_heads(full: Device, heads: int, kv_heads: int) -> Non
     check(full, prefill(heads=heads, kv_heads=kv_heads))
 
 
-@pytest.mark.parametrize("head_dim", [4, 8, 12, 32, 64, 80, 96, 128, 256])
+@pytest.mark.parametrize("head_dim", [4, 12, 80, 128])
 def test_prefill_head_sizes(full: Device, head_dim: int) -> None:
     check(full, prefill(head_dim=head_dim, tokens=9, count=9))
 
@@ -164,14 +165,12 @@ def test_prefill_lengths(full: Device, position: int, tokens: int, count: int) -
     check(full, prefill(position=position, tokens=tokens, count=count, positions=128))
 
 
-@pytest.mark.parametrize("cache", [DType.F32, DType.F16])
-def test_prefill_devices(device: Device, cache: DType) -> None:
-    if cache is DType.F16 and not device.caps.f16:
-        pytest.skip("no f16 here")
-    check(device, prefill(heads=3, kv_heads=1, head_dim=128, cache=cache))
+def test_prefill_devices(device: Device) -> None:
+    cache = DType.F16 if device.caps.f16 else DType.F32
+    check(device, prefill(heads=3, kv_heads=1, head_dim=64, cache=cache), most=9)
 
 
-@pytest.mark.parametrize("window", [1, 7, 16, 1000])
+@pytest.mark.parametrize("window", [1, 7])
 def test_prefill_window(full: Device, window: int) -> None:
     check(full, prefill(window=window, position=40))
 
@@ -180,25 +179,23 @@ def test_prefill_softcap(full: Device) -> None:
     check(full, prefill(softcap=3.0, spread=3.0))
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize(("storage", "dtype"), PLACES)
 def test_prefill_storages(full: Device, storage: Storage, dtype: DType) -> None:
     check(full, prefill(storage=storage, dtype=dtype, cache=DType.F16))
 
 
 GPU_CASES = [
     Case(heads=6, kv_heads=2, head_dim=64, position=299, positions=300, cache=DType.F16),
-    Case(heads=8, kv_heads=1, head_dim=80, position=130, positions=200, window=70, softcap=4.0),
+    Case(heads=4, kv_heads=1, head_dim=80, position=130, positions=200, window=70, softcap=4.0),
     prefill(tokens=40, count=33, head_dim=64, cache=DType.F16, dtype=DType.F16),
-    prefill(tokens=9, count=9, heads=8, kv_heads=1, head_dim=80, window=8, softcap=4.0),
-    prefill(tokens=5, count=5, heads=2, kv_heads=2, head_dim=128, position=59, positions=64),
+    prefill(tokens=9, count=9, heads=5, kv_heads=1, head_dim=80, window=8, softcap=4.0),
     prefill(tokens=5, count=4, heads=1, kv_heads=1, head_dim=4, position=0),
 ]
 
 
-@pytest.mark.parametrize("case", GPU_CASES, ids=str)
+@pytest.mark.parametrize("case", GPU_CASES, ids=["f16", "odd", "f16 rows", "odd rows", "tiny rows"])
 def test_variants_for_real_gpus(full: Device, case: Case) -> None:
-    check(full, case, kind="discrete")
+    check(full, case, kind="discrete", most=9 if case.cache is DType.F16 else 2)
 
 
 @pytest.mark.parametrize("case", [GPU_CASES[0], GPU_CASES[3]], ids=["decode", "prefill"])

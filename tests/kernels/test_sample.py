@@ -133,9 +133,16 @@ PENALTIES = {
 }
 
 
-def check(device: Device, sampling: Sampling, vocabulary: int, rounds: int, past: int = 0) -> None:
-    """Token by token the same as the reference, for every variant."""
-    for variant in range(2):
+def check(
+    device: Device,
+    sampling: Sampling,
+    vocabulary: int,
+    rounds: int,
+    past: int = 0,
+    variants: tuple[int, ...] = (0,),
+) -> None:
+    """Token by token the same as the reference."""
+    for variant in variants:
         have = machine(device, vocabulary, variant)
         try:
             for seed in range(rounds):
@@ -153,19 +160,19 @@ def check(device: Device, sampling: Sampling, vocabulary: int, rounds: int, past
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_chooses_what_the_reference_chooses(full: Device, name: str) -> None:
-    check(full, SETTINGS[name], 1003, 12)
+    check(full, SETTINGS[name], 1003, 12, variants=(0, 1))
 
 
 @pytest.mark.parametrize("name", PENALTIES)
 def test_penalties(full: Device, name: str) -> None:
-    check(full, PENALTIES[name], 501, 8, past=20)
+    check(full, PENALTIES[name], 1003, 8, past=20)
 
 
 def test_devices(device: Device) -> None:
-    check(device, Sampling(), 777, 6)
+    check(device, Sampling(), 1003, 6, variants=(0, 1))
 
 
-@pytest.mark.parametrize("vocabulary", [1, 2, 5, 63, 64, 65, 4096, 40000])
+@pytest.mark.parametrize("vocabulary", [1, 5, 64, 40001])
 def test_vocabularies(full: Device, vocabulary: int) -> None:
     check(full, Sampling(), vocabulary, 3)
     check(full, GREEDY, vocabulary, 3)
@@ -185,8 +192,8 @@ def test_equal_logits(full: Device, sampling: Sampling) -> None:
 
 
 def test_broken_logits_are_never_chosen(full: Device) -> None:
-    have = machine(full, 100)
-    logits = noise(100, 3)
+    have = machine(full, 300)
+    logits = noise(300, 3)
     logits[[5, 50]] = np.nan
     logits[6] = -np.inf
     have.write("logits", logits)
@@ -196,8 +203,8 @@ def test_broken_logits_are_never_chosen(full: Device) -> None:
 
 
 def test_an_infinite_logit_is_chosen(full: Device) -> None:
-    have = machine(full, 100)
-    logits = noise(100, 3)
+    have = machine(full, 300)
+    logits = noise(300, 3)
     logits[60] = np.inf
     have.write("logits", logits)
     for sampling in (GREEDY, Sampling(seed=1)):
@@ -207,15 +214,15 @@ def test_an_infinite_logit_is_chosen(full: Device) -> None:
 
 def test_generation_moves_the_state_on(full: Device) -> None:
     """Position, counter, ring and history after a prefill of 5 rows and 80 steps."""
-    have = machine(full, 50)
-    logits = noise(50, 9)
+    have = machine(full, 300)
+    logits = noise(300, 9)
     have.write("logits", logits)
     sampling = replace(OFF, seed=123, presence_penalty=0.2, frequency_penalty=0.1)
     prompt = [1, 2, 3, 3]
     have.set_up(sampling, prompt, position=10, count=5)
     tokens: list[int] = []
     for counter in range(80):
-        counts = count_history([*prompt, *tokens], 50)
+        counts = count_history([*prompt, *tokens], 300)
         tokens.append(have.step())
         assert tokens[-1] == sample_reference(logits, counts, sampling, counter)
     state = have.read("state")
@@ -223,12 +230,12 @@ def test_generation_moves_the_state_on(full: Device) -> None:
     assert (state[run_state.COUNT], state[run_state.COUNTER]) == (1, 80)
     assert state[run_state.RING] == 80
     assert have.read("ring").tolist() == tokens[-8:]
-    assert have.read("history")[:50].tolist() == count_history(tokens, 50).tolist()
+    assert have.read("history")[:300].tolist() == count_history(tokens, 300).tolist()
 
 
 def test_a_stop_token_ends_the_generation(full: Device) -> None:
-    have = machine(full, 50)
-    logits = noise(50, 9)
+    have = machine(full, 300)
+    logits = noise(300, 9)
     best = int(np.argmax(logits))
     have.write("logits", logits)
     have.write("stops", run_state.pack_stops([3, best]))
@@ -242,8 +249,8 @@ def test_a_stop_token_ends_the_generation(full: Device) -> None:
 
 
 def test_a_full_context_ends_the_generation(full: Device) -> None:
-    have = machine(full, 50, sequence_max=12)
-    have.write("logits", noise(50, 9))
+    have = machine(full, 300, sequence_max=12)
+    have.write("logits", noise(300, 9))
     have.set_up(GREEDY, position=10)
     have.step()
     assert have.read("state")[run_state.STOP] == 0

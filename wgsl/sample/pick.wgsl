@@ -48,14 +48,34 @@ fn weigh(lowest: u32, top: f32, scale: f32, index: u32) -> u32 {
     return sum;
 }
 
-// The largest key such that the sum of candidates at or above it reaches the target, or 0.
-fn threshold(goal: u32, lowest: u32, counting: bool, top: f32, scale: f32, index: u32) -> u32 {
+// The lowest key that passes top-k and top-p. One loop for both, so that it is compiled once: digits
+// 0 to 3 are those of top-k's threshold, 4 to 7 those of top-p's. A sum that never reaches its goal
+// leaves 0, which everything passes.
+fn threshold(mass: f32, top: f32, scale: f32, index: u32) -> u32 {
+    let k = params[TOP_K];
+    let p = setting(TOP_P);
+    let some = k > 0u && k < VOCABULARY;
+    var goal = k;
+    var lowest = 0u;
     if (index == 0u) {
         prefix = 0u;
         passed = 0u;
     }
-    for (var digit = 0u; digit < 4u; digit++) {
-        let shift = 24u - 8u * digit;
+    for (var digit = select(4u, 0u, some); digit < select(8u, 4u, p >= 1.0); digit++) {
+        if (digit == 4u) {
+            lowest = prefix;
+            var whole = mass * scale;
+            if (some) {
+                whole = f32(count_up(weigh(lowest, top, scale, index), index));
+            }
+            goal = max(u32(min(ceil(p * whole), 2147483520.0)), 1u);
+            workgroupBarrier();
+            if (index == 0u) {
+                prefix = 0u;
+                passed = 0u;
+            }
+        }
+        let shift = 24u - 8u * (digit & 3u);
         for (var b = index; b < 256u; b += SIZE) {
             atomicStore(&bins[b], 0u);
         }
@@ -70,7 +90,7 @@ fn threshold(goal: u32, lowest: u32, counting: bool, top: f32, scale: f32, index
                 let same = (((key ^ known) >> shift) >> 8u) == 0u;
                 if (same && key >= lowest) {
                     var w = 1u;
-                    if (!counting) {
+                    if (digit >= 4u) {
                         w = weight(bits, top, scale);
                     }
                     atomicAdd(&bins[(key >> shift) & 255u], w);
@@ -114,9 +134,7 @@ fn threshold(goal: u32, lowest: u32, counting: bool, top: f32, scale: f32, index
 {% endif %}
         workgroupBarrier();
     }
-    let found = prefix;
-    workgroupBarrier();
-    return found;
+    return max(lowest, prefix);
 }
 
 // pcg3d, first component (see engine/text/sampling.py, which has the same arithmetic).
@@ -156,23 +174,9 @@ fn drawn(top: f32, index: u32) -> u32 {
         many += candidates[g].x;
     }
     mass = total(mass, index);
-    let k = params[TOP_K];
-    let p = setting(TOP_P);
-    let some = k > 0u && k < VOCABULARY;
     // Weights add up to less than 2^31: there are at most so many, and none is above 1.
     let scale = 1073741824.0 / min(mass, f32(count_up(many, index)));
-    var lowest = 0u;
-    if (some) {
-        lowest = threshold(k, 0u, true, top, scale, index);
-    }
-    if (p < 1.0) {
-        var whole = mass * scale;
-        if (some) {
-            whole = f32(count_up(weigh(lowest, top, scale, index), index));
-        }
-        let goal = max(u32(min(ceil(p * whole), 2147483520.0)), 1u);
-        lowest = max(lowest, threshold(goal, lowest, false, top, scale, index));
-    }
+    let lowest = threshold(mass, top, scale, index);
     let least = min(top, top + setting(LOG_MIN_P));
     var best = LOWEST;
     var id = 0xffffffffu;
