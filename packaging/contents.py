@@ -55,7 +55,7 @@ HIDDEN_MODULES = (  # what the program imports by name, and PyInstaller cannot s
 )
 _NOT_FOUND = re.compile(r"could not resolve '([^']+)', dependency of '([^']+)'")
 _SHARED_FOLDERS = ("", "PySide6/Qt/lib")  # of libraries that are there for others' sake
-_QT_LIBRARY = re.compile(r"(?:lib)?Qt6(\w+?)(?:\.so[.\d]*|\.dll|\.abi3\.so|\.framework)?$")
+_QT_LIBRARY = re.compile(r"(?:lib)?Qt6?(\w+?)(?:(?:\.abi3)?\.so[.\d]*|\.dll|\.pyd|\.framework)?$")
 
 
 def is_kept(name: str, platform: str) -> bool:

@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     window = computer.opens_window(arguments)
     if window and not computer.has_screen(os.environ, sys.platform):
         raise JobError(NO_SCREEN)
-    _prepare("window" if window else "command", _locks(arguments))
+    _prepare("window" if window else "command", locks_for(arguments))
     # -P: a folder "app" where the person works must not be taken for ours
     return _become([str(HOME.python), "-P", "-m", "app", *arguments], _environment())
 
@@ -102,7 +102,7 @@ def cache_folder() -> Path:
     return Path(base, "driftwood-dev")
 
 
-def _locks(arguments: Sequence[str]) -> list[str]:
+def locks_for(arguments: Sequence[str]) -> list[str]:
     """The Dawn back end is an extra: installed when it is asked for."""
     asked = "dawn" in arguments or "--backend=dawn" in arguments
     return ["base", "dawn"] if asked else ["base"]
@@ -148,7 +148,7 @@ def _starter_model(environment: dict[str, str]) -> Path | None:
     """The starter model's file, downloaded once by the program's own store; None if offline."""
     home = cache_folder()
     note = home / "starter.json"
-    known = _noted_model(note)
+    known = noted_model(note)
     if known is not None:
         return known
     print(f"Fetching {STARTER} (98 MB, once) into {home}", file=sys.stderr, flush=True)
@@ -169,7 +169,7 @@ def _starter_model(environment: dict[str, str]) -> Path | None:
     return path
 
 
-def _noted_model(note: Path) -> Path | None:
+def noted_model(note: Path) -> Path | None:
     """The file that an earlier run left, if it is still as long as it was then."""
     try:
         fields = json.loads(note.read_text("utf-8"))
