@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from computer import (
     DRIVER,
@@ -128,10 +130,7 @@ def test_pythons_that_the_locks_were_made_for() -> None:
     assert [is_tested((3, minor)) for minor in (10, 11, 14, 15)] == [False, True, True, False]
 
 
-def test_drivers_are_looked_for_where_the_loader_looks(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    share = tmp_path_factory.mktemp("share")
+def test_drivers_are_looked_for_where_the_loader_looks(tmp_path: Path) -> None:
     environment = {"XDG_DATA_DIRS": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "home")}
     assert tmp_path / "vulkan" / "icd.d" in driver_folders(environment)
     (tmp_path / "vulkan" / "icd.d").mkdir(parents=True)
