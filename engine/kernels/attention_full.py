@@ -1,0 +1,197 @@
+"""The op ``attention_full``: whole sequences against whole sequences, without a cache.
+
+For the self-attention and cross-attention of pictures, and for text encoders (causal). Heads lie
+side by side in the channels; a packed projection is bound as q, k and v at once with offsets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.gpu.capabilities import Capabilities
+from engine.graph.node import GraphError, Node
+from engine.graph.ops import rows as rows_of
+from engine.kernels.base import Access, Bind, Dispatch
+from engine.kernels.grid import fold
+from engine.tensor.descriptor import VEC, DType
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sequences, their lengths, heads and slices of a head."""
+
+    batch: int
+    queries: int
+    keys: int
+    heads: int
+    head_dim: int
+
+    @property
+    def slices(self) -> int:
+        """Vectors of four of one head."""
+        return self.head_dim // VEC
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to share out queries.
+
+    Attributes:
+        style: "f32" or "f16" (what keys and values are in workgroup memory) or "software".
+        lines: lines of invocations.
+        columns: invocations of a line; a tile has four keys for each.
+        lane_queries: queries of a line.
+        chunk: slices of a head in workgroup memory at once.
+    """
+
+    style: str
+    lines: int = 0
+    columns: int = 0
+    lane_queries: int = 1
+    chunk: int = 0
+
+    @property
+    def name(self) -> str:
+        """A stable short name for tuning files and tables."""
+        if self.style == "software":
+            return "software"
+        return f"{self.style}-{self.lines * self.lane_queries}x{4 * self.columns}x{self.chunk}"
+
+    def workgroup_bytes(self, slices: int) -> int:
+        """Workgroup memory of the tiles."""
+        queries, chunk = self.lines * self.lane_queries, min(self.chunk, slices)
+        vectors = (queries + 1 + 4 * self.columns + 1) * chunk
+        return vectors * (8 if self.style == "f16" else 16) + queries * (self.columns + 1) * 20
+
+    def registers(self, slices: int) -> int:
+        """Vectors that an invocation holds for its part of the output."""
+        chunk = min(self.chunk, slices)
+        return self.lane_queries * -(-slices // chunk) * -(-chunk // self.columns)
+
+
+SOFTWARE = Variant("software")
+VARIANTS: tuple[Variant, ...] = (
+    SOFTWARE,
+    Variant("f16", 16, 8, 4, 16),
+    Variant("f16", 16, 8, 4, 20),
+    Variant("f16", 8, 16, 4, 20),
+    Variant("f32", 16, 8, 4, 16),
+    Variant("f16", 16, 8, 2, 16),
+    Variant("f32", 16, 8, 2, 8),
+    Variant("f32", 16, 8, 1, 8),
+)
+MOST_VECTORS = 24  # of output in the registers of an invocation
+
+
+def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
+    """One dispatch, by ``variant`` or the best that may run.
+
+    Raises:
+        GraphError: heads that no kernel takes, or a variant that cannot run here.
+    """
+    chosen = variant or choose(node, caps)
+    if not allowed(chosen, node, caps):
+        raise GraphError(f"The attention kernel {chosen.name} cannot run this node here.")
+    sizes = sizes_of(node)
+    params = _params(node, sizes)
+    if chosen.style == "software":
+        params |= {"lanes": caps.subgroup, "blocks": -(-sizes.queries // caps.subgroup)}
+    else:
+        params |= {
+            "half": chosen.style == "f16",
+            "lines": chosen.lines,
+            "columns": chosen.columns,
+            "lane_queries": chosen.lane_queries,
+            "chunk": min(chosen.chunk, sizes.slices),
+            "blocks": -(-sizes.queries // (chosen.lines * chosen.lane_queries)),
+        }
+    grid = fold(params["blocks"] * sizes.heads * sizes.batch, caps)
+    template = "software" if chosen.style == "software" else "tile"
+    binds = (
+        *(Bind(part, node.named[part]) for part in "qkv"),
+        Bind("o", node.output, Access.WRITE),
+    )
+    label = f"attention {sizes.batch}x{sizes.heads}x{sizes.head_dim} {sizes.queries}x{sizes.keys}"
+    path = f"attention_full/{template}.wgsl"
+    return [Dispatch(path, {**params, "grid_x": grid[0]}, binds, grid, f"{label} {chosen.name}")]
+
+
+def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
+    """Every way to run the node on this device, by the variant's name."""
+    return {v.name: lower(node, caps, v) for v in candidates(node, caps)}
+
+
+def candidates(node: Node, caps: Capabilities) -> list[Variant]:
+    """The variants that may run the node on this device."""
+    return [variant for variant in VARIANTS if allowed(variant, node, caps)]
+
+
+def choose(node: Node, caps: Capabilities) -> Variant:
+    """The best variant that may run the node here.
+
+    Raises:
+        GraphError: none may.
+    """
+    for variant in _preferred(node, caps):
+        if allowed(variant, node, caps):
+            return variant
+    raise GraphError(f"No attention kernel takes heads of {sizes_of(node).head_dim} here.")
+
+
+def _preferred(node: Node, caps: Capabilities) -> Iterator[Variant]:
+    half = node.named["q"].tensor.dtype is DType.F16
+    yield from (v for v in VARIANTS if v.style != "f16" or half)
+    yield from VARIANTS
+
+
+def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    """Whether the device and the node's shapes let a variant run."""
+    sizes = sizes_of(node)
+    if variant.style == "software":
+        room = sizes.slices * caps.subgroup * 16
+        return caps.software and 0 < caps.subgroup <= 16 and room <= caps.limits.workgroup_bytes
+    size = variant.lines * variant.columns
+    if size > min(caps.limits.invocations, caps.limits.workgroup_x):
+        return False
+    if variant.style == "f16" and not caps.f16:
+        return False
+    if variant.registers(sizes.slices) > MOST_VECTORS and variant.lane_queries > 1:
+        return False
+    return variant.workgroup_bytes(sizes.slices) <= caps.limits.workgroup_bytes
+
+
+def sizes_of(node: Node) -> Sizes:
+    """The sizes of a node.
+
+    Raises:
+        GraphError: heads or offsets that are no multiple of four channels.
+    """
+    q, attrs = node.named["q"].tensor.shape, node.attrs
+    heads = int(attrs["heads"])
+    dim = int(attrs["head_dim"] or q.c // heads)
+    batch = int(attrs["batch"] or q.b)
+    if dim % VEC or any(offset % VEC for offset in attrs["offsets"]):
+        raise GraphError(
+            f"Attention heads must be a multiple of 4 channels wide and start at one, "
+            f"not {dim} from {attrs['offsets']} on."
+        )
+    keys = rows_of(node.named["k"].tensor.shape) // batch
+    return Sizes(batch, rows_of(q) // batch, keys, heads, dim)
+
+
+def _params(node: Node, sizes: Sizes) -> dict[str, Any]:
+    scale = node.attrs["scale"]
+    offsets = zip("qkv", node.attrs["offsets"], strict=True)
+    return {
+        "batch": sizes.batch,
+        "queries": sizes.queries,
+        "keys": sizes.keys,
+        "heads": sizes.heads,
+        "slices": sizes.slices,
+        "causal": bool(node.attrs["causal"]),
+        "scale": 1.0 / math.sqrt(sizes.head_dim) if scale is None else float(scale),
+        **{f"{part}_offset": offset // VEC for part, offset in offsets},
+    }
