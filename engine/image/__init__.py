@@ -1,0 +1,1 @@
+"""Pictures from prompts: settings, prompts, noise, schedulers, networks and pipelines."""
