@@ -86,7 +86,7 @@ class Device:
     def _watch_for_loss(self) -> None:
         # The library only logs a lost device, so its log is where we hear of it.
         handler = _LossHandler(self._mark_lost)
-        # Only the loaded library's: asking for the other one's would make it before its import does.
+        # Only the loaded library's: to ask for the other's would make it before its import does.
         logging.getLogger(self.module.__name__).addHandler(handler)
         self._loss_handler = handler
 

@@ -42,9 +42,14 @@ class ReadbackRing:
         """True when :meth:`take` must be called before the next :meth:`copy_from`."""
         return len(self._pending) == len(self._slots)
 
-    def copy_from(self, source: Buffer, offset: int = 0) -> Copy:
-        """The copy that fills the next slot from ``source`` at ``offset`` (bytes)."""
-        return Copy(source, offset, self._slots[self._head], 0, self._nbytes)
+    def copy_from(self, *sources: tuple[Buffer, int, int]) -> list[Copy]:
+        """The copies that fill the next slot, one after the other, from (buffer, offset, bytes)."""
+        copies: list[Copy] = []
+        at = 0
+        for buffer, offset, nbytes in sources:
+            copies.append(Copy(buffer, offset, self._slots[self._head], at, nbytes))
+            at += nbytes
+        return copies
 
     def filled(self) -> None:
         """Say that the copy has been submitted: mapping starts."""

@@ -33,9 +33,13 @@ def run(engine: TextEngine, kind: str, **options: Any) -> dict[str, Any]:
         engine,
         prompt_tokens=int(options.get("prompt_tokens") or 512),
         tokens=int(options.get("tokens") or 64),
-        progress=options.get("progress") or (lambda *_: None),
+        progress=options.get("progress") or _silent,
         cancelled=options.get("cancelled") or (lambda: False),
     )
+
+
+def _silent(phase: str, done: int, total: int) -> None:
+    """Progress that nobody asked for."""
 
 
 def bench_text(
@@ -61,12 +65,12 @@ def bench_text(
     prompt = rng.integers(0, active.loaded.config.vocabulary, prompt_tokens).tolist()
     progress("warming", 0, 3)
     _prefill(runner, prompt, cancelled)  # compiles what is not compiled yet
-    _decode(runner, min(tokens, 4))
+    _decode(runner, prompt, min(tokens, 4))
     progress("prefill", 1, 3)
     prefill = min(_prefill(runner, prompt, cancelled) for _ in range(_repeats(engine)))
     progress("decode", 2, 3)
     runner.stats.encode_seconds, runner.stats.steps = 0.0, 0
-    decode = _decode(runner, tokens)
+    decode = _decode(runner, prompt, tokens)
     stats = runner.stats
     totals = engine.device.ledger.totals()  # before the roof is measured in buffers of its own
     copy = copy_bytes_per_second(engine.device)
@@ -107,31 +111,24 @@ def _bytes_per_token(runner: Runner) -> int:
     )
 
 
-def _begin(runner: Runner) -> None:
-    runner.drain()
-    runner.position = 0
-    history = np.zeros(runner.model.config.vocabulary, np.uint32)
-    runner.begin(0, run_state.pack_params(), history, run_state.pack_stops([]))
-
-
 def _prefill(runner: Runner, prompt: list[int], cancelled: Callable[[], bool]) -> float:
     """Seconds from an empty cache to the first sampled token."""
-    _begin(runner)
+    runner.position = 0
+    runner.begin(0, run_state.pack_params(), prompt, [])
     runner.device.wait()
     start = time.perf_counter()
     runner.prefill(prompt, cancelled, lambda done, total: None)
-    runner.take()
+    next(runner.decode(1))
     return time.perf_counter() - start
 
 
-def _decode(runner: Runner, tokens: int) -> float:
+def _decode(runner: Runner, prompt: list[int], tokens: int) -> float:
     """Seconds of ``tokens`` decode steps behind the prompt."""
-    start = time.perf_counter()
-    submitted = taken = 0
-    while taken < tokens:
-        while submitted < tokens and runner.in_flight <= runner.ahead:
-            runner.step()
-            submitted += 1
-        runner.take()
-        taken += 1
+    runner.position = 0
+    runner.begin(0, run_state.pack_params(), prompt, [])
+    runner.prefill(prompt, lambda: False, lambda done, total: None)
+    start = 0.0
+    for index, _ in enumerate(runner.decode(tokens + 1)):
+        if index == 0:  # prefill's token
+            start = time.perf_counter()
     return time.perf_counter() - start

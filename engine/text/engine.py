@@ -156,7 +156,7 @@ class TextEngine:
         ids = self.active.tokenizer.encode(prompt)
         if not ids:
             raise TextError("There is no text to continue.")
-        extra = {"dropped": [], "dropped_text": None, "warning": None}
+        extra: Fields = {"dropped": [], "dropped_text": None, "warning": None}
         calls = Callbacks(on_prefill, on_text, cancelled)
         return self._generate(ids, sampling, calls, on_started, extra, True)
 

@@ -165,7 +165,7 @@ def _values(
     )
     # Without f16 the cache is f32: slower and twice as large, but then nothing is rounded.
     cache = cache_desc(config, context, DType.F16 if device.caps.f16 else DType.F32)
-    state, history, params, stops = state_values(config.vocabulary)
+    states = state_values(config.vocabulary)
     values = ModelValues(
         config=config,
         context=context,
@@ -175,19 +175,20 @@ def _values(
             (Value(f"k.{i}", cache, Role.CACHE), Value(f"v.{i}", cache, Role.CACHE))
             for i in range(config.layers)
         ),
-        state=state,
         rope_freqs=Value("rope_freqs", vector(config.rope_dim // 2), Role.WEIGHT),
         rope_magnitude=magnitude,
         output_name="output.weight" if "output.weight" in file.tensors else "token_embd.weight",
-        history=history,
-        params=params,
-        stops=stops,
+        state=states["state"],
+        history=states["history"],
+        params=states["params"],
+        stops=states["stops"],
+        ring=states["ring"],
     )
     _upload_vector(device, store, values.rope_freqs, freqs)
     for pair in values.caches:
         for value in pair:
             store.tensors[value] = allocate(device, cache, Purpose.KV_CACHE)
-    for value in (state, history, params, stops):
+    for value in states.values():
         store.tensors[value] = allocate(device, value.tensor, Purpose.OTHER)
     return values
 

@@ -11,6 +11,9 @@ from engine.kernels import state as run_state
 from engine.tensor.descriptor import DType, Shape, TensorDesc, matrix, vector
 from engine.text.config import TransformerConfig
 
+#: Sampled tokens that the GPU keeps until they are read; more than are ever in flight.
+RING_TOKENS = 64
+
 
 def stack_name(prefix: str, names: Sequence[str]) -> str:
     """What the stack of several matrices is called: ``blk.0.attn_q+attn_k+attn_v.weight``."""
@@ -45,6 +48,7 @@ class ModelValues:
     history: Value
     params: Value
     stops: Value
+    ring: Value
     _tokens: dict[int, Value] = field(default_factory=dict[int, Value])
 
     def tokens(self, count: int) -> Value:
@@ -109,14 +113,19 @@ def stacked(
     return graph.add("concat", parts)
 
 
-def state_values(vocabulary: int) -> tuple[Value, Value, Value, Value]:
-    """The run state, the token history, the sampler's settings and its stop tokens."""
-    return (
-        Value("state", TensorDesc(Shape(c=run_state.WORDS), DType.U32), Role.STATE),
-        Value("history", TensorDesc(Shape(c=vocabulary), DType.U32), Role.STATE),
-        Value("params", TensorDesc(Shape(c=run_state.PARAM_WORDS), DType.U32), Role.INPUT),
-        Value("stops", TensorDesc(Shape(c=run_state.STOP_WORDS), DType.U32), Role.INPUT),
-    )
+def state_values(vocabulary: int) -> dict[str, Value]:
+    """The run state, the sampler's history, settings and stop tokens, and the ring of answers."""
+    sizes = {
+        "state": (run_state.WORDS, Role.STATE),
+        "history": (run_state.history_words(vocabulary), Role.STATE),
+        "params": (run_state.PARAM_WORDS, Role.INPUT),
+        "stops": (run_state.STOP_WORDS, Role.INPUT),
+        "ring": (RING_TOKENS, Role.STATE),
+    }
+    return {
+        name: Value(name, TensorDesc(Shape(c=words), DType.U32), role)
+        for name, (words, role) in sizes.items()
+    }
 
 
 def gain(name: str, channels: int) -> Value:

@@ -1,13 +1,13 @@
 """Runs a loaded model: prefill in chunks, decode one token at a time, nothing recomputed per token.
 
-The CPU encodes ahead: a decode step is a replay of the same recorded list, and its token comes back
-through a ring, a few steps late.
+The CPU encodes ahead: decode steps are replays of the same recorded list, a few to a submission,
+and their tokens come back through a ring, a submission or two late.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,15 +24,19 @@ from engine.kernels.program import Arena, Lowered, Program, build, lower_graph
 from engine.kernels.run import Store, free_store
 from engine.tensor.descriptor import DType, matrix
 from engine.text import llama
-from engine.text.model import ModelValues
+from engine.text.model import RING_TOKENS, ModelValues
 
 #: Chunk sizes of prefill, smallest first: one compiled program each, made when first needed.
 GPU_CHUNKS = (16, 64, 256, 512)
 SOFTWARE_CHUNKS = (8, 32, 128)
 
-#: Decode steps submitted before the oldest token is read; a stop costs this many wasted steps.
-GPU_AHEAD = 3
-SOFTWARE_AHEAD = 1
+#: Submissions in flight before the oldest is read, so that the GPU never waits for the CPU.
+AHEAD = 2
+#: Steps of one submission: as many as fit in this many seconds, at most MOST_STEPS. A submission
+#: and its read cost the CPU 0.1 to 0.2 ms, which a small model on a fast GPU would feel; a stop
+#: wastes the steps in flight.
+SUBMISSION_SECONDS = 0.004
+MOST_STEPS = 8
 
 
 @dataclass
@@ -62,14 +66,15 @@ class Runner:
         limit = max(2, self.model.context)
         sizes = SOFTWARE_CHUNKS if software else GPU_CHUNKS
         self.chunks = tuple(size for size in sizes if size <= limit) or (sizes[0],)
-        self.ahead = SOFTWARE_AHEAD if software else GPU_AHEAD
+        self._ahead = 1 if software else AHEAD
         # f16 inside a layer halves prefill's traffic; software devices convert it number by number
         half = self.device.caps.f16 and not software
         self._dtype = DType.F16 if half else DType.F32
         self._programs: dict[str, Program] = {}
         self._lowered = self._lower_all()
         self.arena = Arena(self.device, [low.plan for low in self._lowered.values()])
-        self._ring = ReadbackRing(self.device, 4 * run_state.WORDS, self.ahead + 2)
+        self._ring = ReadbackRing(self.device, 4 * (run_state.WORDS + RING_TOKENS), AHEAD + 2)
+        self._seen = 0  # tokens of this generation that have been taken
 
     def _lower_all(self) -> dict[str, Lowered]:
         """Plan every program now, so that the arena is allocated once; compile them when needed."""
@@ -120,12 +125,9 @@ class Runner:
     def _sampled(self, graph: Graph, logits: Value) -> None:
         model = self.model
         self.store.tensors[logits] = BufferRange(self._logits, 0, self._logits.nbytes)
-        inputs = [logits, model.history, model.params, model.state, model.stops]
-        graph.add(
-            "sample",
-            [graph.find(v.name) if v is logits else graph.use(v) for v in inputs],
-            outputs=[],
-        )
+        shared = ("history", "params", "state", "stops", "ring")
+        inputs = {"logits": logits} | {name: graph.use(getattr(model, name)) for name in shared}
+        graph.add("sample", inputs, outputs=[], sequence_max=model.context)
 
     def program(self, name: str) -> Program:
         """A compiled program, made on first use."""
@@ -135,20 +137,25 @@ class Runner:
             self._programs[name] = found
         return found
 
-    def set_state(self, position: int, count: int) -> None:
+    def _set_state(self, position: int, count: int) -> None:
         """Say where the next chunk starts and how many of its rows are valid."""
         self._write(self.model.state, np.array([position, count], np.uint32), run_state.POSITION)
 
-    def begin(self, seed: int, params: np.ndarray, history: np.ndarray, stops: np.ndarray) -> None:
-        """Start a generation: sampler settings, seed, token history, stop tokens."""
+    def begin(
+        self, seed: int, params: np.ndarray, recent: Sequence[int], stops: Sequence[int]
+    ) -> None:
+        """Start a generation: seed, sampler settings, the tokens before it, its stop tokens."""
+        self.drain()
+        self._seen = 0
+        history, at = run_state.pack_history(recent, self.model.config.vocabulary)
+        state = run_state.pack_state(position=self.position, seed=seed, recent=at)
         self._write(self.model.params, params)
         self._write(self.model.history, history)
-        self._write(self.model.stops, stops)
-        self._write(self.model.state, run_state.pack_state(position=self.position, seed=seed))
+        self._write(self.model.stops, run_state.pack_stops(stops))
+        self._write(self.model.state, state)
 
     def _write(self, value: Value, words: np.ndarray, offset: int = 0) -> None:
-        target = self.store.tensors[value]
-        assert isinstance(target, BufferRange)
+        target = self._range(value)
         self.device.upload(target.buffer, words, target.offset + 4 * offset)
 
     def prefill(
@@ -157,7 +164,7 @@ class Runner:
         cancelled: Callable[[], bool],
         progress: Callable[[int, int], None],
     ) -> bool:
-        """Append ``tokens`` to the cache and sample the one that follows (see :meth:`take`).
+        """Append ``tokens`` to the cache and sample the one that follows (see :meth:`decode`).
 
         Returns:
             False when cancelled between two chunks; ``position`` then tells how far it came.
@@ -180,7 +187,7 @@ class Runner:
         return next((size for size in self.chunks if size >= remaining), self.chunks[-1])
 
     def _submit_chunk(self, piece: np.ndarray, size: int, last: bool) -> None:
-        self.set_state(self.position, len(piece))
+        self._set_state(self.position, len(piece))
         if len(piece) == 1 and last:
             self._write(self.model.state, piece, run_state.TOKEN)
             self._submit(["decode"])
@@ -188,12 +195,34 @@ class Runner:
         self.device.upload(self._tokens, piece)
         self._submit([f"body.{size}", f"head.{size}"] if last else [f"body.{size}"], read=last)
 
-    def step(self) -> None:
-        """Submit one decode step: the token that was sampled last goes in, the next comes out."""
+    def decode(self, most: int) -> Iterator[int]:
+        """The sampled token that prefill left, then decoded ones, as they come.
+
+        Ends after ``most`` tokens, or when the GPU has drawn a stop token. Steps are submitted
+        ahead of the reader; :meth:`drain` drops what was not read.
+        """
+        sampled, taken, steps = 1, 0, 1
+        last = time.perf_counter()
+        while taken < most:
+            while sampled < most and self._ring.in_flight <= self._ahead:
+                count = min(steps, most - sampled)
+                self._step(count)
+                sampled += count
+            tokens = self._take()
+            if not tokens:
+                return
+            now = time.perf_counter()
+            per_token, last = (now - last) / len(tokens), now
+            steps = max(1, min(MOST_STEPS, int(SUBMISSION_SECONDS / max(per_token, 1e-6))))
+            yield from tokens
+            taken += len(tokens)
+
+    def _step(self, count: int) -> None:
+        """Submit decode steps: the token sampled last goes in, the next comes out, and so on."""
         start = time.thread_time()
-        self._submit(["decode"])
-        self.position += 1
-        self.stats.steps += 1
+        self._submit(["decode"] * count)
+        self.position += count
+        self.stats.steps += count
         self.stats.encode_seconds += time.thread_time() - start
 
     def _submit(self, names: Sequence[str], read: bool = True) -> None:
@@ -201,20 +230,26 @@ class Runner:
         if not read:
             submit(self.device, lists)
             return
-        state = self.store.tensors[self.model.state]
-        assert isinstance(state, BufferRange)
-        submit(self.device, lists, [self._ring.copy_from(state.buffer, state.offset)])
+        state, ring = (self._range(value) for value in (self.model.state, self.model.ring))
+        copies = self._ring.copy_from(
+            (state.buffer, state.offset, 4 * run_state.WORDS),
+            (ring.buffer, ring.offset, 4 * RING_TOKENS),
+        )
+        submit(self.device, lists, copies)
         self._ring.filled()
 
-    @property
-    def in_flight(self) -> int:
-        """Sampled tokens that have not been taken yet."""
-        return self._ring.in_flight
+    def _range(self, value: Value) -> BufferRange:
+        found = self.store.tensors[value]
+        assert isinstance(found, BufferRange)
+        return found
 
-    def take(self) -> int:
-        """Wait for the oldest sampled token."""
+    def _take(self) -> list[int]:
+        """Wait for the oldest submission in flight; the tokens that it sampled."""
         words = self._ring.take().view(np.uint32)
-        return int(words[run_state.TOKEN])
+        total = int(words[run_state.RING])
+        places = [at % RING_TOKENS for at in range(self._seen, total)]
+        self._seen = total
+        return [int(words[run_state.WORDS + at]) for at in places]
 
     def drain(self) -> None:
         """Drop the tokens in flight."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from engine.kernels import state as run_state
 from engine.text.errors import ContextFullError
 from engine.text.runner import Runner
-from engine.text.sampling import HISTORY_WINDOW, Sampling
+from engine.text.sampling import Sampling
 from engine.text.stop import StopScanner
 from engine.text.tokenizer import StreamDecoder, Tokenizer
 
@@ -123,7 +121,6 @@ class Session:
     def _begin(self, prompt: Sequence[int], sampling: Sampling, reused: int) -> None:
         """Give the GPU the settings, the seed, and which tokens the penalties look at."""
         runner = self._runner
-        runner.drain()
         runner.position = reused
         params = run_state.pack_params(
             temperature=sampling.temperature,
@@ -135,11 +132,8 @@ class Session:
             frequency_penalty=sampling.frequency_penalty,
         )
         seed = sampling.with_seed().seed or 0
-        history = np.bincount(
-            np.asarray(prompt[-HISTORY_WINDOW:], np.int64), minlength=runner.model.config.vocabulary
-        ).astype(np.uint32)
         stops = sorted(self._end_ids)[: run_state.STOPS_MAX]
-        runner.begin(seed, params, history, run_state.pack_stops(stops))
+        runner.begin(seed, params, prompt, stops)
 
     def _decode(
         self,
@@ -151,7 +145,8 @@ class Session:
     ) -> None:
         decoder = StreamDecoder(self._tokenizer, continuing=continuing)
         scanner = StopScanner((*sampling.stop, *self._stops))
-        for token in self._tokens(answer.prompt_tokens, sampling.max_tokens):
+        room = self._runner.model.context - answer.prompt_tokens
+        for token in self._runner.decode(min(room, sampling.max_tokens or room)):
             now = time.perf_counter()
             if not answer.token_ids:
                 answer.prefill_seconds = answer.seconds_to_first_token = now - start
@@ -178,19 +173,6 @@ class Session:
         count = len(answer.token_ids)
         answer.text += text
         calls.on_text(text, count, answer.prompt_tokens + count)
-
-    def _tokens(self, prompt_tokens: int, limit: int | None) -> Iterator[int]:
-        """Sampled tokens as they come; the GPU stays ``runner.ahead`` steps ahead of the reader."""
-        runner = self._runner
-        room = runner.model.context - prompt_tokens
-        most = room if limit is None else min(room, limit)
-        sampled, taken = 1, 0  # prefill has sampled the first
-        while taken < most:
-            while sampled < most and runner.in_flight <= runner.ahead:
-                runner.step()
-                sampled += 1
-            yield runner.take()
-            taken += 1
 
     def _settle(self, prompt: Sequence[int], answer: Answer) -> None:
         """After an answer: forget the steps in flight; keep what the cache holds of it."""

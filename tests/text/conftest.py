@@ -31,7 +31,7 @@ SWITCHES = {
 
 @pytest.fixture(scope="session", params=SWITCHES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """The software or real GPU of this machine, with techniques switched off one after the other."""
+    """This machine's GPU or its software stand-in, with techniques switched off in turn."""
     opened = open_device(backend="wgpu", without=SWITCHES[request.param])
     yield opened
     opened.close()
@@ -47,28 +47,12 @@ def golden(name: str) -> Any:
     return json.loads((GOLDEN / f"{name}.json").read_text())
 
 
-def start(runner: Runner, position: int = 0) -> None:
-    """Begin a greedy generation that nothing but the caller stops."""
-    runner.drain()
+def greedy(runner: Runner, prompt: list[int], count: int, position: int = 0) -> list[int]:
+    """``count`` greedy tokens behind ``prompt``, which starts at ``position`` of the cache."""
     runner.position = position
-    history = np.zeros(runner.model.config.vocabulary, np.uint32)
-    runner.begin(0, run_state.pack_params(), history, run_state.pack_stops([]))
-
-
-def prefill(runner: Runner, prompt: list[int], position: int = 0) -> int:
-    """The token that greedy choice puts behind ``prompt``."""
-    start(runner, position)
+    runner.begin(0, run_state.pack_params(), [], [])
     assert runner.prefill(prompt, lambda: False, lambda done, total: None)
-    return runner.take()
-
-
-def greedy(runner: Runner, prompt: list[int], count: int) -> list[int]:
-    """``count`` greedy tokens behind ``prompt``."""
-    tokens = [prefill(runner, prompt)]
-    while len(tokens) < count:
-        runner.step()
-        tokens.append(runner.take())
-    return tokens
+    return list(runner.decode(count))
 
 
 def relative_error(have: np.ndarray, want: np.ndarray) -> float:

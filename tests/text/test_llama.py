@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from engine.gpu.device import Device
-from engine.text.runner import Runner
 
-from .conftest import GOLDEN, golden, greedy, load_file, prefill, relative_error
+from .conftest import GOLDEN, golden, greedy, load_file, relative_error
 
 TINY = sorted(path.stem for path in GOLDEN.glob("*.gguf"))
 
@@ -27,7 +26,7 @@ def case(request: pytest.FixtureRequest, device: Device):
 
 def test_tiny_models_agree_with_the_reference(case, device: Device) -> None:
     runner, want = case
-    prefill(runner, want["prompt"])
+    greedy(runner, want["prompt"], 1)
     assert relative_error(runner.logits(), np.array(want["logits"])) < tolerance(device)
     have = greedy(runner, want["prompt"], len(want["tokens"]))
     assert have == want["tokens"]
@@ -36,13 +35,12 @@ def test_tiny_models_agree_with_the_reference(case, device: Device) -> None:
 def test_chunks_do_not_change_the_result(device: Device) -> None:
     want = golden("grouped-f32")
     loaded = load_file(device, GOLDEN / "grouped-f32.gguf", 256)
-    runner: Runner = loaded.runner
-    whole, parts = want["prompt"], []
-    prefill(runner, whole)
+    runner = loaded.runner
+    whole = want["prompt"]
+    greedy(runner, whole, 1)
     expected = runner.logits()
     for start in range(0, len(whole), 7):  # pieces that fill no chunk, and a rest of 6
-        parts = whole[start : start + 7]
-        prefill(runner, parts, start)
+        greedy(runner, whole[start : start + 7], 1, start)
     assert relative_error(runner.logits(), expected) < tolerance(device)
     runner.destroy()
 
