@@ -149,6 +149,6 @@ def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if done.returncode != 0:
         raise InstallError(
-            f"{what} could not be installed; the reason stands above. If it is the network, look "
+            f"{what} could not be set up; the reason stands above. If it is the network, look "
             "at pip's configuration (pip config list) and run the same command again."
         )

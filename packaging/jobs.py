@@ -124,10 +124,11 @@ def _prepare_linux(job: str) -> None:
         computer.library_is_there,
         computer.driver_is_there(),
     )
-    if not HOME.stamp.exists() and not computer.venv_is_there():
+    needs_venv = not HOME.stamp.exists() and not computer.venv_is_there()
+    if needs_venv:
         lacking.append(computer.venv_package(sys.version_info[:2]))
-    if lacking and not computer.install(lacking) and job != "command":
-        raise JobError("Then run this command again.")
+    if lacking and not computer.install(lacking) and (needs_venv or job != "command"):
+        raise JobError("\nThen run this command again.")
 
 
 def _failed_checks() -> list[str]:
