@@ -38,7 +38,7 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     Raises:
         GraphError: the variant cannot run the node on this device.
     """
-    before, node = _without_norm(node, caps)
+    before, node = without_norm(node, caps)
     variant = choose(node, caps) if variant is None else variant
     if not allowed(variant, node, caps):
         raise GraphError(f"The matrix kernel {variant.name} cannot run this node here.")
@@ -150,14 +150,14 @@ def _buffers(node: Node) -> int:
     gated = node.attrs["gated"] is not None
     split = gated and any(len(set(run.parts)) > 1 for run in runs(named["weight"].weight, gated))
     plain = sum(
-        value.tensor.storage is Storage.BUFFER
+        part == "x" or value.tensor.storage is Storage.BUFFER  # quantised, x is one in any case
         for part, value in (*named.items(), ("y", node.output))
         if part not in ("weight", "gain")
     )
     return planes * (2 if split else 1) + plain
 
 
-def _without_norm(node: Node, caps: Capabilities) -> tuple[list[Dispatch], Node]:
+def without_norm(node: Node, caps: Capabilities) -> tuple[list[Dispatch], Node]:
     """The dispatches of a fused norm, and the node that reads what they write."""
     eps = node.attrs["norm_eps"]
     if eps is None:
