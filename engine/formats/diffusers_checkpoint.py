@@ -7,6 +7,7 @@ from shapes; see diffusers_ldm.py for the names inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -110,6 +111,7 @@ def _open(file: SafetensorsFile, other: VaeFiles | None) -> PipelineFiles:
     else:
         vae, weights["vae"] = other.scaled(SCALE_XL if family == "sdxl" else SCALE), other.weights
     prediction, notes = guess_prediction(file, family)
+    unet = replace(unet, sample_size=_sample_size(family, prediction))
     return PipelineFiles(
         path=file.path,
         name=file.path.stem,
@@ -308,6 +310,13 @@ def guess_prediction(file: SafetensorsFile, family: str) -> tuple[str, tuple[str
         "The file does not say what this Stable Diffusion 2 model predicts; v-prediction (the "
         "768-pixel kind) is assumed. If pictures come out as noise, choose epsilon for it.",
     )
+
+
+def _sample_size(family: str, prediction: str) -> int:
+    """The side of the latents that the family was trained on, which no tensor shows."""
+    if family == "sd2" and prediction == "v_prediction":
+        return 96
+    return 128 if family == "sdxl" else 64
 
 
 def _scheduler(file: SafetensorsFile, prediction: str) -> dict[str, Any]:
