@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.gpu.errors import GpuError, ShaderError
+from engine.gpu.native import submit_for_index
 
 if TYPE_CHECKING:
     from engine.gpu.device import Buffer, Device
@@ -63,8 +64,11 @@ def record(device: Device, commands: Sequence[Command]) -> CommandList:
     return CommandList(tuple(commands))
 
 
-def submit(device: Device, lists: Sequence[CommandList], copies: Sequence[Copy] = ()) -> None:
+def submit(device: Device, lists: Sequence[CommandList], copies: Sequence[Copy] = ()) -> int:
     """Encode and submit the lists in one command buffer, then ``copies``.
+
+    Returns:
+        The submission's number on wgpu-native, which a late read waits for; else 0.
 
     Raises:
         DeviceLostError: the driver dropped the device.
@@ -82,7 +86,11 @@ def submit(device: Device, lists: Sequence[CommandList], copies: Sequence[Copy] 
             copy.source.raw, copy.source_offset, copy.target.raw, copy.target_offset, copy.nbytes
         )
     try:
-        device.raw.queue.submit([encoder.finish()])
+        finished = encoder.finish()
+        if device.caps.backend == "wgpu":
+            return submit_for_index(device.raw.queue, finished)
+        device.raw.queue.submit([finished])
+        return 0
     except Exception as error:
         device.check()
         raise GpuError(f"The GPU refused a command list: {error}") from error

@@ -13,6 +13,22 @@ import numpy as np
 from engine.gpu.commands import Copy
 from engine.gpu.device import Buffer, Device
 from engine.gpu.ledger import Purpose
+from engine.gpu.native import MappedRead
+
+
+class _PublicRead:
+    """A buffer being mapped through the public API; Dawn waits for just this one."""
+
+    def __init__(self, buffer: Any, nbytes: int) -> None:
+        self._buffer, self._nbytes = buffer, nbytes
+        self._promise = buffer.map_async("READ")
+
+    def take(self) -> np.ndarray:
+        """Wait and return the bytes as uint8; the buffer is free again."""
+        self._promise.sync_wait()
+        data = np.frombuffer(self._buffer.read_mapped(0, self._nbytes, copy=True), np.uint8)
+        self._buffer.unmap()
+        return data
 
 
 class ReadbackRing:
@@ -30,7 +46,7 @@ class ReadbackRing:
             for _ in range(depth)
         ]
         self._head = 0
-        self._pending: list[tuple[Buffer, Any]] = []
+        self._pending: list[MappedRead | _PublicRead] = []
 
     @property
     def in_flight(self) -> int:
@@ -51,23 +67,22 @@ class ReadbackRing:
             at += nbytes
         return copies
 
-    def filled(self) -> None:
-        """Say that the copy has been submitted: mapping starts."""
+    def filled(self, submission: int) -> None:
+        """Say that the copies are in ``submission`` (what submit returned): mapping starts."""
         slot = self._slots[self._head]
         self._head = (self._head + 1) % len(self._slots)
-        self._pending.append((slot, slot.raw.map_async("READ_NOSYNC")))
+        if self._device.caps.backend == "wgpu":
+            self._pending.append(MappedRead(self._device.raw, slot.raw, self._nbytes, submission))
+        else:
+            self._pending.append(_PublicRead(slot.raw, self._nbytes))
 
     def take(self) -> np.ndarray:
         """Wait for the oldest slot and return its bytes as uint8."""
-        slot, promise = self._pending.pop(0)
         try:
-            promise.sync_wait()
-            data = np.frombuffer(slot.raw.read_mapped(0, self._nbytes, copy=True), np.uint8)
-            slot.raw.unmap()
+            return self._pending.pop(0).take()
         except RuntimeError:
             self._device.check()
             raise
-        return data
 
     def drain(self) -> None:
         """Take and drop everything in flight."""

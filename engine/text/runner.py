@@ -235,8 +235,7 @@ class Runner:
             (state.buffer, state.offset, 4 * run_state.WORDS),
             (ring.buffer, ring.offset, 4 * RING_TOKENS),
         )
-        submit(self.device, lists, copies)
-        self._ring.filled()
+        self._ring.filled(submit(self.device, lists, copies))
 
     def _range(self, value: Value) -> BufferRange:
         found = self.store.tensors[value]

@@ -96,8 +96,7 @@ def test_a_ring_gives_each_step_its_own_value(device: Device) -> None:
     commands = record(device, [add_one(device, BufferRange(buffer))])
     seen: list[int] = []
     for _ in range(7):
-        submit(device, [commands], ring.copy_from((buffer, 0, 16)))
-        ring.filled()
+        ring.filled(submit(device, [commands], ring.copy_from((buffer, 0, 16))))
         if ring.full:
             seen.append(int(ring.take().view(np.uint32)[0]))
     while ring.in_flight:
