@@ -6,6 +6,23 @@ from typing import Any
 
 MIB = 2**20
 DEVICE = "Fake GPU"
+REPORT: dict[str, Any] = {  # as engine.text.report makes it
+    "device": DEVICE,
+    "driver": "fake 1.0",
+    "vendor": "fake",
+    "kind": "discrete",
+    "backend": "wgpu",
+    "library": "0.0",
+    "api": "Vulkan",
+    "backends_installed": ["wgpu"],
+    "adapters": [{"backend": "wgpu", "name": DEVICE, "kind": "discrete", "api": "Vulkan"}],
+    "features": {"f16": True, "subgroups": True, "subgroup_size": [32, 32], "matrix": []},
+    "limits": {"largest_buffer_bytes": 4 * 2**30, "storage_buffers": 8},
+    "memory": {"total": 8192 * MIB, "used": 1300 * MIB},
+    "switched_off": [],
+    "selftest": {"excluded": []},
+    "problems": [],
+}
 
 
 def installed(name: str, mib: int, **changes: Any) -> dict[str, Any]:
@@ -22,7 +39,11 @@ def installed(name: str, mib: int, **changes: Any) -> dict[str, Any]:
         "parameters": 134_515_008,
         "problem": None,
         "need_bytes": (mib + 90) * MIB,
+        "weight_bytes": mib * MIB,
+        "kv_bytes_per_token": 20 * 1024,
+        "activation_bytes": 10 * MIB,
         "loaded": False,
+        "loaded_context": None,
     }
     return {**fields, **changes}
 
@@ -46,6 +67,9 @@ def catalogue() -> list[dict[str, Any]]:
             "gated": False,
             "installed": False,
             "need_bytes": (mib + 90) * MIB,
+            "weight_bytes": mib * MIB,
+            "kv_bytes_per_token": 20 * 1024,
+            "activation_bytes": 10 * MIB,
         }
         return {**fields, **changes}
 
@@ -71,6 +95,7 @@ def memory(loaded: bool) -> dict[str, Any]:
         "device_used": total + 1300 * MIB,
         "others": 1300 * MIB,
         "device_name": DEVICE,
+        "backend": "wgpu",
         "unified": False,
     }
 

@@ -29,7 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fake_models import DEVICE, MIB, catalogue, installed, memory, reply
+from fake_models import DEVICE, MIB, REPORT, catalogue, installed, memory, reply
 
 from engine.worker.protocol import (
     ERROR_CODES,
@@ -61,6 +61,7 @@ class FakeWorker:
             }
         )
         self.loaded: str | None = None
+        self.context = CONTEXT
         self.stops: dict[int, threading.Event] = {}
         self._lock = threading.Lock()
 
@@ -121,18 +122,7 @@ class FakeWorker:
         self.send(request, "done", version=VERSION, engine_version="fake", pid=os.getpid())
 
     def do_doctor(self, request: Request) -> None:
-        report = {
-            "ok": True,
-            "device": DEVICE,
-            "driver": "fake 1.0",
-            "backend": "Vulkan",
-            "software": False,
-            "features": ["shader-f16", "subgroup"],
-            "limits": {"max-buffer-size": 4 * 2**30},
-            "selftest": {"passed": 12, "failed": 0},
-            "problems": [],
-        }
-        self.send(request, "done", report=report)
+        self.send(request, "done", report=REPORT)
 
     def do_load(self, request: Request) -> None:
         if self.load(request):
@@ -172,6 +162,7 @@ class FakeWorker:
             self.fail(request, "cancelled", "Loading was stopped.")
             return False
         self.loaded = name
+        self.context = request.fields.get("context", CONTEXT)
         return True
 
     def do_unload(self, request: Request) -> None:
@@ -297,7 +288,11 @@ class FakeWorker:
         self.send(request, "done", memory=memory(self.loaded is not None))
 
     def do_models_list(self, request: Request) -> None:
-        models = [{**m, "loaded": m["name"] == self.loaded} for m in self.models.values()]
+        models = [
+            {**m, "loaded": is_loaded, "loaded_context": self.context if is_loaded else None}
+            for m in self.models.values()
+            for is_loaded in (m["name"] == self.loaded,)
+        ]
         entries = [{**e, "installed": e["name"] in self.models} for e in catalogue()]
         self.send(
             request,
@@ -339,6 +334,9 @@ class FakeWorker:
             )
             if self.wait(request, self.options.delay):
                 return
+
+    def do_model_forget(self, request: Request) -> None:
+        self.send(request, "done", freed_bytes=0)
 
     def do_model_add(self, request: Request) -> None:
         path = Path(request.fields["path"])

@@ -15,6 +15,8 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from app.chat.mending import mended
+
 OPEN, CLOSE = "<think>", "</think>"
 PIECE = 8_000  # characters of HTML after which a new text view is begun: bounds re-rendering
 
@@ -113,6 +115,9 @@ class GrowingMarkdown:
             self._source += "\n".join(lines[:last_line]) + "\n"
             self._settled += [block for _line, block in groups[:-1]]
             groups = groups[-1:]
+        rest = text[len(self._source) :]
+        if (closed := mended(rest)) != rest:
+            groups = _groups(closed)
         return _merged([*self._settled, *(block for _line, block in groups)])
 
 

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.attachments import MOST, AttachmentError, read_attachment
+from app.chat.drafts import Draft
 from app.storage.records import Attachment
 from app.theme import SPACE
 from app.widgets import (
@@ -117,10 +118,12 @@ class PromptField(QPlainTextEdit):
 class Composer(QFrame):
     """The prompt field with its files and buttons.
 
-    Signals: sent(text, attachments), stopped(), refused(sentence) for a file that cannot go along.
+    Signals: sent(text, attachments), stopped(), refused(sentence) for a file that cannot go along,
+    changed() when the text or the files change.
     """
 
     sent = Signal(str, tuple)
+    changed = Signal()
     stopped = Signal()
     refused = Signal(str)
 
@@ -149,6 +152,7 @@ class Composer(QFrame):
         self.field.entered.connect(self.send)
         self.field.files_given.connect(self.add_files)
         self.field.textChanged.connect(self._refresh)
+        self.field.textChanged.connect(self.changed)
         self.field.focus_changed.connect(lambda on: set_look(self, active=on))
         self._refresh()
 
@@ -189,6 +193,18 @@ class Composer(QFrame):
         self.field.setPlainText(text)
         self.field.moveCursor(self.field.textCursor().MoveOperation.End)
         self.field.setFocus()
+
+    def show_draft(self, draft: Draft) -> None:
+        """Replace text and files, without taking the focus."""
+        self._files = list(draft.files)
+        if draft.text != self.field.toPlainText():
+            self.field.setPlainText(draft.text)
+            self.field.moveCursor(self.field.textCursor().MoveOperation.End)
+        self._show_files()
+
+    def draft(self) -> Draft:
+        """What is written and added so far."""
+        return Draft(self.field.toPlainText(), tuple(self._files))
 
     def text(self) -> str:
         """What is in the field."""
@@ -255,6 +271,7 @@ class Composer(QFrame):
             self._chip_row.insertWidget(number, self._chip(file))
         self._chips.setVisible(bool(self._files))
         self._refresh()
+        self.changed.emit()
 
     def _chip(self, file: Attachment) -> QFrame:
         box = frame("attachment", "attachment")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.chat.defaults import request_fields
 from app.chat.generation import Generation
 from app.chat.model_control import ModelControl
 from app.chat.prompts import make_prompt
+from app.chat.telling import tell_death, telling
 from app.chat.values import (
     chosen_settings,
     keep_for_new_chats,
@@ -24,7 +25,6 @@ from app.chat.words import title_from
 from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
 from app.storage.chats import ChatStore
-from app.storage.files import StorageError
 from app.storage.records import (
     Attachment,
     Chat,
@@ -37,7 +37,6 @@ from app.storage.records import (
 )
 from app.widgets import Action
 
-GIVEN_UP = 3  # early deaths after which the person is told that the engine cannot start
 DROPPED = "Messages above this line no longer fit the context"
 
 
@@ -108,13 +107,15 @@ class ChatController(QObject):
         """The branch on show with versions and the line above which messages were dropped."""
         path = self.path()
         answers = (m for m in reversed(path) if m.role == "assistant" and m.state != State.FAILED)
-        dropped = set(next((m.dropped for m in answers), ()))
+        last = next(answers, None)
+        dropped = set(last.dropped) if last else set[int]()
+        words = str(last.stats.get("dropped_text") or DROPPED) if last else DROPPED
         items: list[Item] = []
         groups = all_versions(self.messages)
         for place, one in enumerate(path):
             versions = groups[one.parent, one.role]
             is_first_kept = place > 0 and path[place - 1].id in dropped and one.id not in dropped
-            divider = DROPPED if is_first_kept else ""
+            divider = words if is_first_kept else ""
             items.append(Item(one, versions.index(one.id), len(versions), divider))
         return items
 
@@ -217,7 +218,8 @@ class ChatController(QObject):
         self._reload()
         upto = answer.id if continuing else answer.parent
         prompt = make_prompt(path_to(self.messages, upto), self.system(), continuing=continuing)
-        made = Generation(self._context.engine, self._store, answer, prompt)
+        told = frozenset(one.note for one in self.path() if one.id != answer.id)
+        made = Generation(self._context.engine, self._store, answer, prompt, told)
         made.grew.connect(self._show_growth)
         made.status_changed.connect(lambda w, f: self.status_changed.emit(answer.id, w, f))
         made.model_loaded.connect(lambda: self.models.note_loaded(str(model["name"])))
@@ -373,27 +375,7 @@ class ChatController(QObject):
             self.models.count(prompt.messages, self._context_size(), self.context_changed.emit)
 
     def _tell_death(self, reason: str) -> None:
-        deaths = self._context.engine.early_deaths
-        if deaths == GIVEN_UP:
-            retry = Action("Try again", self._context.engine.restart)
-            text = f"{reason} It could not be started {deaths} times in a row. See Help for more."
-            self._context.messages.error(text, self._context.engine.stderr_tail(), retry)
-        if deaths > 1:  # said once; it is tried again less and less often
-            return
-        failed = next((m for m in reversed(self.path()) if m.state is State.FAILED), None)
-        if failed is None or self.path()[-1] is not failed:
-            self._context.messages.toast("The engine stopped and is started again.", kind="warning")
-            return
-        retry = Action("Retry", lambda: self.act(failed.id, "retry"))
-        text = "The engine stopped while it wrote. Your chat is safe and the engine is back."
-        self._context.messages.toast(text, retry, kind="warning", seconds=12)
+        tell_death(self._context, reason, self.path(), lambda number: self.act(number, "retry"))
 
-    @contextmanager
-    def _telling(self, otherwise: Any = None) -> Iterator[None]:
-        """Tell when the store cannot keep something."""
-        try:
-            yield
-        except StorageError as error:
-            self._context.messages.error(str(error))
-            if otherwise is not None:
-                otherwise()
+    def _telling(self, otherwise: Callable[[], None] | None = None) -> AbstractContextManager[None]:
+        return telling(self._context, otherwise)

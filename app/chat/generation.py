@@ -49,9 +49,17 @@ class Generation(QObject):
     save_failed = Signal(str)
 
     def __init__(
-        self, engine: EngineClient, store: ChatStore, message: Message, prompt: Prompt
+        self,
+        engine: EngineClient,
+        store: ChatStore,
+        message: Message,
+        prompt: Prompt,
+        told: frozenset[str] = frozenset(),
     ) -> None:
+        """``told``: warnings that stand in the chat already and need not be said again."""
         super().__init__()
+        self._told = told
+        self._dropped_text = ""
         self.message = message
         self._engine = engine
         self._store = store
@@ -115,8 +123,11 @@ class Generation(QObject):
     def _note_start(self, event: Event) -> None:
         dropped = self._prompt.dropped_ids(event.get("dropped") or ())
         warning = str(event.get("warning") or "")
-        self.message = replace(self.message, dropped=dropped, note=warning)
+        self._dropped_text = str(event.get("dropped_text") or "")
+        note = "" if warning in self._told else warning
+        self.message = replace(self.message, dropped=dropped, note=note)
         self.model_loaded.emit()
+        self.status_changed.emit("Reading your prompt", None)
 
     def _result(self, event: Event) -> Message:
         message = self._current()
@@ -124,6 +135,8 @@ class Generation(QObject):
             message = replace(message, text=message.text + str(event.get("text") or ""))
         state = _STATES.get(str(event.get("stop_reason")), State.DONE)
         stats = {name: event.get(name) for name in _STATS if event.get(name) is not None}
+        if self._dropped_text:
+            stats["dropped_text"] = self._dropped_text
         note = message.note or _note(state, message.text, stats)
         return replace(message, state=state, stats=stats, note=note)
 

@@ -10,6 +10,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.models import STARTER, ModelsState, with_loaded
 from app.chat.words import load_words
+from app.models.downloads import MOVING, Download
+from app.models.transfers import transfers_of
 from app.shell.no_gpu import tell_no_gpu
 from app.shell.page import AppContext
 from engine.worker.protocol import Event
@@ -23,14 +25,13 @@ SWITCHED_OFF = (
 class ModelControl(QObject):
     """What the chat page knows of models and does with them.
 
-    Attributes: state (a ModelsState), getting (True while the starter is downloaded or loaded).
-    Signals: changed() after the state changed; get_progress(fields), get_failed(sentence),
-    got_first() for the first run; load_progress(words, fraction).
+    Attributes: state (a ModelsState).
+    Signals: changed() after the state changed; for the first run get_changed(Download or None,
+    problem) and got_first(); load_progress(words, fraction).
     """
 
     changed = Signal()
-    get_progress = Signal(dict)
-    get_failed = Signal(str)
+    get_changed = Signal(object, str)
     got_first = Signal()
     load_progress = Signal(str, object)
 
@@ -39,12 +40,27 @@ class ModelControl(QObject):
         self._context = context
         self._engine = context.engine
         self.state = ModelsState()
-        self.getting = False
-        self._get_request = 0
+        self._transfers = transfers_of(context.engine, context.settings)
+        self._shown_item: Download | None = None
+        self._loading_first = False
         self._count_request = 0
         self._refreshing = 0
         self._engine.worker_started.connect(self.refresh)
         self._engine.worker_died.connect(self._forget_loaded)
+        self._transfers.changed.connect(self._follow_transfers)
+        self._transfers.finished.connect(self._take_starter)
+        self._transfers.failed.connect(self._tell_failure)
+
+    @property
+    def starter_item(self) -> Download | None:
+        """The starter's place in the queue of downloads, None if it is not in it."""
+        return self._transfers.queue.find(STARTER)
+
+    @property
+    def getting(self) -> bool:
+        """True while the starter is downloaded or loaded."""
+        item = self.starter_item
+        return self._loading_first or (item is not None and item.status in MOVING)
 
     def refresh(self) -> None:
         """Ask what is installed."""
@@ -98,37 +114,49 @@ class ModelControl(QObject):
         )
 
     def get_starter(self) -> None:
-        """Download the starter model, then load it."""
-        if not self._context.settings.get("network.downloads"):
-            self.get_failed.emit(SWITCHED_OFF)
-        elif not self.getting:
-            self.getting = True
-            self.get_progress.emit({"done_bytes": 0, "total_bytes": 0})
-            self._get_request = self._engine.request("model_get", self._hear_get, name=STARTER)
+        """Download the starter model, then load it; the Models page shows the same download."""
+        starter = self.state.starter
+        if not self._transfers.allowed:
+            self.get_changed.emit(self.starter_item, SWITCHED_OFF)
+        elif starter is not None and not self.getting:
+            self._transfers.quiet.add(STARTER)
+            self._transfers.get(STARTER, str(starter["title"]), int(starter["bytes"]))
+
+    def pause_get(self) -> None:
+        """Stop the download for now; what has come is kept, also over a restart."""
+        self._transfers.pause(STARTER)
 
     def cancel_get(self) -> None:
-        """Stop the download; what has come is kept, so it can go on later."""
-        self._engine.stop(self._get_request)
+        """Stop the download and delete what has come."""
+        self._transfers.cancel(STARTER)
 
-    def _hear_get(self, event: Event) -> None:
-        if event.event == "progress":
-            self.get_progress.emit(dict(event.fields))
-        elif event.event == "error":
-            self.getting = False
-            cancelled = event.get("code") == "cancelled"
-            words = "The download was stopped. What has come is kept." if cancelled else ""
-            self.get_failed.emit(words or str(event.get("message", "")))
-        elif event.event == "done":
-            self._context.settings.set("chat.model", STARTER)
-            self.load_progress.emit("Loading the model", None)
-            self._engine.request("load", self._hear_first_load, model=STARTER)
+    def _follow_transfers(self) -> None:
+        item = self.starter_item
+        if item != self._shown_item:
+            self._shown_item = item
+            self.get_changed.emit(item, item.problem if item else "")
+
+    def _tell_failure(self, item: Download, words: str, _details: str) -> None:
+        if item.name == STARTER:
+            self.get_changed.emit(self.starter_item, words)
+
+    def _take_starter(self, item: Download, _model: object) -> None:
+        """The first model is here: load it, so that the first answer does not wait for that."""
+        self._transfers.quiet.discard(STARTER)
+        if item.name != STARTER or not self.state.needs_first_model:
+            self.refresh()
+            return
+        self._loading_first = True
+        self._context.settings.set("chat.model", STARTER)
+        self.load_progress.emit("Loading the model", None)
+        self._engine.request("load", self._hear_first_load, model=STARTER)
 
     def _hear_first_load(self, event: Event) -> None:
         if event.event == "progress":
             self.load_progress.emit(*load_words(event.fields))
         if not event.final:
             return
-        self.getting = False
+        self._loading_first = False
         self._set(replace(self.state, wanted=STARTER))
         self.refresh()
         if event.event == "error":

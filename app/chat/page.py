@@ -19,16 +19,20 @@ from PySide6.QtWidgets import (
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
 from app.chat.conversation import WIDTH, Conversation
+from app.chat.drafts import Draft, Drafts
 from app.chat.head import Head
 from app.chat.side_panel import SidePanel
 from app.chat.sidebar import Sidebar
 from app.chat.welcome import Welcome
+from app.models.downloads import Download
 from app.shell.page import AppContext
+from app.storage.chats import ChatStore
 from app.storage.export import file_name, to_json, to_markdown
 from app.storage.files import StorageError, write_atomically
 from app.theme import SPACE
 
 NARROW = 860  # below this width the list of chats hides itself
+DRAFTS = "drafts.json"
 LEAST = 480  # narrowest page; the parts give way before that
 
 
@@ -43,6 +47,10 @@ class ChatPage(QFrame):
         self._list_wanted: bool | None = None  # None: as the width allows
         self._searching = ""
         self.controller = ChatController(context)
+        store: ChatStore = context.storage
+        folder = context.places.data
+        self.drafts = Drafts(folder / DRAFTS, lambda n: store.chat(n) is not None, self)
+        self._draft_of = 0  # the chat whose draft the composer shows
         self.sidebar = Sidebar()
         self.head = Head()
         self.conversation = Conversation()
@@ -57,6 +65,7 @@ class ChatPage(QFrame):
         self.head.panel_button.setChecked(bool(context.settings.get("chat.side_panel")))
         self._show_panel(self.head.panel_button.isChecked())
         self._show_list()
+        self.composer.show_draft(self.drafts.of(0))
         self.controller.open_chat(int(context.settings.get("chat.last_chat")))
 
     # ---- what the window calls ---------------------------------------------------------------
@@ -94,6 +103,7 @@ class ChatPage(QFrame):
     def shut_down(self) -> None:
         """The program ends."""
         self.side_panel.flush()
+        self.drafts.flush()
         self.controller.shut_down()
 
     # ---- layout ------------------------------------------------------------------------------
@@ -171,7 +181,8 @@ class ChatPage(QFrame):
         do.grew.connect(self.conversation.grow)
         do.status_changed.connect(self.conversation.say)
         do.generation_changed.connect(self._show_busy)
-        do.unsent.connect(lambda text, _files: self.composer.set_text(text))
+        do.unsent.connect(lambda text, files: self.composer.show_draft(Draft(text, files)))
+        self.composer.changed.connect(self._keep_draft)
 
     def _wire_head(self) -> None:
         do, panel = self.controller, self.side_panel
@@ -193,11 +204,12 @@ class ChatPage(QFrame):
         models, first = self.controller.models, self.welcome.first
         self.welcome.examples.chosen.connect(self.composer.set_text)
         first.get_wanted.connect(models.get_starter)
+        first.get_wanted.connect(self._begin_typing)  # a second Enter must not press Cancel
+        first.pause_wanted.connect(models.pause_get)
         first.cancel_wanted.connect(models.cancel_get)
         first.others_wanted.connect(lambda: self._context.go_to("models", tab="discover"))
-        models.get_progress.connect(first.show_progress)
+        models.get_changed.connect(self._show_get)
         models.load_progress.connect(first.show_loading)
-        models.get_failed.connect(lambda text: first.show_idle(models.state.starter, text))
         models.got_first.connect(self._begin_typing)
 
     # ---- showing -----------------------------------------------------------------------------
@@ -220,11 +232,21 @@ class ChatPage(QFrame):
     def _show_chat(self, anew: bool) -> None:
         chat = self.controller.chat
         self.head.title.set_text(chat.title if chat else "New chat")
+        self._show_draft(chat.id if chat else 0)
         items = self.controller.items()
         self.conversation.show_items(items, anew=anew)
         self.middle.setCurrentWidget(self.conversation if items else self.welcome)
         self.sidebar.mark(chat.id if chat else 0)
         self._show_busy()
+
+    def _show_draft(self, chat: int) -> None:
+        """The composer keeps what was written for each chat."""
+        if chat != self._draft_of:
+            self._draft_of = chat
+            self.composer.show_draft(self.drafts.of(chat))
+
+    def _keep_draft(self) -> None:
+        self.drafts.keep(self._draft_of, self.composer.draft())
 
     def _show_busy(self) -> None:
         """Send or Stop; an answer in another chat is told and can be stopped from here too."""
@@ -244,7 +266,9 @@ class ChatPage(QFrame):
         models = self.controller.models
         self.head.show_models(models.state)
         if not models.getting and models.state.needs_first_model:
-            self.welcome.first.show_idle(models.state.starter)
+            item = models.starter_item
+            problem = item.problem if item else ""
+            self.welcome.first.show_download(models.state.starter, item, problem)
         self.welcome.show_state(models.state, getting=models.getting)
         if self.welcome.currentWidget() is self.welcome.first and not self.composer.text():
             self.welcome.first.get.setFocus()
@@ -252,6 +276,12 @@ class ChatPage(QFrame):
         self.composer.set_blocked("Get a model first" if missing else "")
         if not missing:
             self._show_busy()
+
+    def _show_get(self, item: Download | None, problem: str) -> None:
+        """The starter's download, whichever page it was begun on."""
+        models = self.controller.models
+        if models.state.needs_first_model:
+            self.welcome.first.show_download(models.state.starter, item, problem)
 
     def _begin_typing(self) -> None:
         self.composer.field.setFocus(Qt.FocusReason.OtherFocusReason)

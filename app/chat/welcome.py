@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.models import ModelsState
-from app.memory.units import join_words, progress_pair, size, speed, time_left
+from app.memory.units import join_words, size
+from app.models.downloads import MOVING, Download, whole_words
 from app.theme import SPACE
 from app.widgets import (
     Button,
@@ -69,10 +70,11 @@ class Examples(EmptyState):
 class FirstModel(EmptyState):
     """The first run: one button gets a model, then one can type.
 
-    Signals: get_wanted(), cancel_wanted(), others_wanted(), file_wanted().
+    Signals: get_wanted() to begin or to go on, pause_wanted(), cancel_wanted(), others_wanted().
     """
 
     get_wanted = Signal()
+    pause_wanted = Signal()
     cancel_wanted = Signal()
     others_wanted = Signal()
 
@@ -91,7 +93,13 @@ class FirstModel(EmptyState):
         self.bar = ProgressBar("starter_progress", "Download")
         self.bar.setFixedWidth(320)
         self.progress = label("", "small", "starter_progress_text")
-        self.cancel = plain_button("Cancel", "starter_cancel")
+        self.pause = plain_button(
+            "Pause", "starter_pause", None, "Go on later, even after a restart"
+        )
+        self.pause.clicked.connect(self.pause_wanted)
+        self.cancel = plain_button(
+            "Cancel", "starter_cancel", None, "Stop, and delete what has come"
+        )
         self.cancel.clicked.connect(self.cancel_wanted)
         self.problem = label("", "bad", "starter_problem", wrap=True)
         self.problem.setFixedWidth(420)
@@ -99,51 +107,63 @@ class FirstModel(EmptyState):
         self.others = quiet_button("Choose another model", "other_models", "models")
         self.others.clicked.connect(self.others_wanted)
         centre = Qt.AlignmentFlag.AlignHCenter
-        rows = (self.problem, self.facts, self.bar, self.progress, self.cancel, self.others)
-        for widget in rows:
+        for widget in (self.problem, self.facts, self.bar, self.progress):
             self.column.addWidget(widget, 0, centre)
-        self.show_idle(None)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(SPACE.row)
+        for button in (self.pause, self.cancel):
+            self._buttons.addWidget(button)
+        self.column.addLayout(self._buttons)
+        self.column.setAlignment(self._buttons, centre)
+        self.column.addWidget(self.others, 0, centre)
+        self.show_download(None, None)
 
-    def show_idle(self, starter: Mapping[str, Any] | None, problem: str = "") -> None:
-        """Offer the download; after a failure say why and offer to go on."""
-        self._running(False)
-        words = "Get the starter model"
-        if starter is not None:
-            words += f" ({size(starter.get('bytes', 0))})"
-            family = str(starter.get("title", starter["name"]))
-            licence = str(starter.get("licence", ""))
-            self.facts.setText(join_words(family, licence))
-        self.get.setText("Go on with the download" if problem else words)
-        self.get.setAccessibleName(self.get.text())
+    def show_download(
+        self, starter: Mapping[str, Any] | None, item: Download | None, problem: str = ""
+    ) -> None:
+        """Offer the download, show how far it is, or why it stopped and how to go on."""
+        moving = item is not None and item.status in MOVING
+        has_begun = item is not None and (item.done > 0 or not problem)
+        self.get.setVisible(not moving)
         self.get.setEnabled(starter is not None)
+        self.get.setText(_get_words(starter, has_begun, problem))
+        self.get.setAccessibleName(self.get.text())
+        self.facts.setText(_facts(starter))
+        self.facts.setVisible(item is None and not problem and bool(self.facts.text()))
         self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
-        self.facts.setVisible(bool(self.facts.text()) and not problem)
-
-    def show_progress(self, fields: Mapping[str, Any]) -> None:
-        """A `progress` event of the download."""
-        self._running(True)
-        done, total = fields.get("done_bytes", 0), fields.get("total_bytes") or 0
-        self.bar.set_fraction(done / total if total else None)
-        pair = progress_pair(done, total)
-        left, rate = time_left(fields.get("seconds_left")), speed(fields.get("bytes_per_second"))
-        self.progress.setText(join_words(pair, rate, left))
+        self.problem.setVisible(bool(problem) and not moving)
+        for widget in (self.bar, self.progress):
+            widget.setVisible(moving or has_begun)
+        self.pause.setVisible(moving)
+        self.cancel.setVisible(item is not None)
+        self.others.setVisible(not moving)
+        if item is not None:
+            self.bar.set_fraction(item.share if item.phase or not moving else None)
+            self.progress.setText(whole_words(item))
 
     def show_loading(self, words: str, fraction: float | None) -> None:
         """The download is complete and the model is being loaded."""
-        self._running(True)
-        self.cancel.hide()
+        for widget in (self.bar, self.progress):
+            widget.show()
+        for widget in (self.get, self.facts, self.problem, self.pause, self.cancel, self.others):
+            widget.hide()
         self.bar.set_fraction(fraction)
         self.progress.setText(words)
 
-    def _running(self, on: bool) -> None:
-        for widget in (self.bar, self.progress, self.cancel):
-            widget.setVisible(on)
-        self.get.setVisible(not on)
-        self.others.setVisible(not on)
-        if on:
-            self.facts.hide()
-            self.problem.hide()
+
+def _get_words(starter: Mapping[str, Any] | None, has_begun: bool, problem: str) -> str:
+    if has_begun:
+        return "Go on with the download"
+    if problem:
+        return "Try again"
+    words = "Get the starter model"
+    return words if starter is None else f"{words} ({size(starter.get('bytes', 0))})"
+
+
+def _facts(starter: Mapping[str, Any] | None) -> str:
+    if starter is None:
+        return ""
+    return join_words(str(starter.get("title", starter["name"])), str(starter.get("licence", "")))
 
 
 class Welcome(QStackedWidget):

@@ -15,7 +15,7 @@ PHASES = {
     "reading": "Reading the model",
     "uploading": "Loading the model",
     "compiling": "Preparing the GPU",
-    "testing": "Checking the model",
+    "testing": "Checking the GPU",
 }
 
 
@@ -67,6 +67,8 @@ def load_words(fields: Mapping[str, Any]) -> tuple[str, float | None]:
 
 def prefill_words(done: int, total: int) -> tuple[str, float | None]:
     """A `prefill` event as words and a fraction."""
+    if done >= total:
+        return "Finding the first word", None
     return f"Reading your prompt, {count(done)} of {count(total)} tokens", (
         done / total if total else None
     )

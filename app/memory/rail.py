@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -189,9 +197,9 @@ class Popover(QFrame):
             self.place()
         elif watched is self._anchor.window() and kind == QEvent.Type.WindowDeactivate:
             self.close_now()
-        elif kind == QEvent.Type.MouseButtonPress and isinstance(watched, QWidget):
-            mine = watched is self or self.isAncestorOf(watched)
-            if not mine and watched is not self._anchor:
+        elif kind == QEvent.Type.MouseButtonPress and isinstance(event, QMouseEvent):
+            place = event.globalPosition().toPoint()
+            if not _is_over(self, place) and not _is_over(self._anchor, place):
                 self.close_now()
         elif isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
             if kind == QEvent.Type.ShortcutOverride:  # before the window's Esc stops an answer
@@ -200,3 +208,7 @@ class Popover(QFrame):
                 self.close_now()
                 return True
         return super().eventFilter(watched, event)
+
+
+def _is_over(widget: QWidget, place: QPoint) -> bool:
+    return widget.rect().contains(widget.mapFromGlobal(place))

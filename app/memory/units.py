@@ -26,7 +26,9 @@ def gib_number(nbytes: float) -> str:
 
 
 def gib(nbytes: float) -> str:
-    """Bytes as GiB with one decimal and the unit, for GPU memory: ``3.9 GiB``."""
+    """Bytes of GPU memory with their unit: ``3.9 GiB``, and ``94 MiB`` below half a GiB."""
+    if 0 < nbytes < GIB / 2:
+        return f"{nbytes / MIB:.0f} MiB" if nbytes >= MIB else "<1 MiB"
     return f"{gib_number(nbytes)} GiB"
 
 

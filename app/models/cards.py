@@ -53,6 +53,14 @@ CHIP_TIPS = {
 }
 
 
+LOAD_WORDS = {
+    "reading": "Reading the file",
+    "uploading": "Copying to the GPU",
+    "compiling": "Preparing the GPU",
+    "testing": "Checking the GPU",
+}
+
+
 @dataclass(frozen=True)
 class LoadProgress:
     """How far a load has come; fraction None while that is not known."""

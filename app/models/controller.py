@@ -11,16 +11,24 @@ from PySide6.QtWidgets import QFileDialog
 from app.memory.feed import feed_of
 from app.memory.model import MemoryState, looks_same
 from app.memory.units import size
-from app.models.cards import DiscoverCard, DownloadCard, InstalledCard, LoadProgress
+from app.models.cards import (
+    LOAD_WORDS,
+    DiscoverCard,
+    DownloadCard,
+    InstalledCard,
+    LoadProgress,
+)
 from app.models.details import DetailsDialog
 from app.models.downloads import Download
 from app.models.fit import Need, Room
+from app.models.hub_address import address_problem, hub_name
 from app.models.model import (
     ModelsState,
     disk_words,
     file_problem,
     fit_of,
     fit_of_entry,
+    need_at,
     removal_words,
     room_of,
     search,
@@ -28,18 +36,12 @@ from app.models.model import (
     title_from,
 )
 from app.models.page import ModelsPage
-from app.models.transfers import Transfers
+from app.models.transfers import transfers_of
 from app.shell.page import AppContext
 from app.widgets import Action, confirm
 from app.widgets.reveal import reveal
 from engine.worker.protocol import Event
 
-LOAD_WORDS = {
-    "reading": "Reading the file",
-    "uploading": "Copying to the GPU",
-    "compiling": "Preparing the GPU's programs",
-    "testing": "Trying it out",
-}
 OFFLINE = "Downloads are switched off in Settings, so nothing was fetched."
 
 
@@ -55,14 +57,13 @@ class ModelsController(QObject):
         self._page = page
         self._feed = feed_of(context.engine)
         self._loading: dict[str, tuple[int, LoadProgress]] = {}
-        self._contexts: dict[str, int] = {}  # tokens that loaded models were given
         self._shown_memory: MemoryState | None = None
         self._listing = 0
         self._again = False
         self._known = False
         self._opened = False  # whether the GPU was asked for, to know what is free
         self.state = ModelsState()
-        self.transfers = Transfers(context.engine, context.settings, self)
+        self.transfers = transfers_of(context.engine, context.settings)
         self._connect()
         self.refresh()
 
@@ -73,6 +74,7 @@ class ModelsController(QObject):
         page.files_dropped.connect(self.add_files)
         page.add_asked.connect(self.choose_file)
         page.starter_asked.connect(self.get_starter)
+        page.more.get_asked.connect(self.get_from_hub)
         page.network_asked.connect(self.open_network_settings)
         page.shown.connect(self._come_to_front)
         page.stop_asked.connect(self.stop_loads)
@@ -179,6 +181,15 @@ class ModelsController(QObject):
         if entry is not None and self._may_download():
             self.transfers.get(name, entry.title, entry.nbytes)
 
+    def get_from_hub(self, text: str) -> None:
+        """Download the file of the hub that the person named."""
+        name = hub_name(text)
+        self._page.more.show_problem(address_problem(text))
+        if name is not None and self._may_download():
+            self.transfers.get(name, title_from(name.rpartition("/")[2]), 0)
+            self._page.more.clear()
+            self._page.show_tab("downloads")
+
     def get_starter(self) -> None:
         """Download the starter, and show how it goes."""
         starter = self.state.starter
@@ -233,20 +244,19 @@ class ModelsController(QObject):
 
     def render_fits(self, *_: object) -> None:
         """Show the lines about memory as it is now; unchanged words are not painted again."""
-        memory, headroom = self._feed.state, self._headroom()
+        memory, headroom, wanted = self._feed.state, self._headroom(), self._usual_context()
         self._shown_memory = memory
         for model in self.state.models:
             card = self._page.installed.cards.get(model.name)
             if isinstance(card, InstalledCard):
                 loading = self._loading.get(model.name)
-                context = self._contexts.get(model.name, 0)
-                line = fit_of(model, self.state, memory, headroom, context)
+                line = fit_of(model, self.state, memory, headroom, wanted)
                 card.show_card(model, line, loading[1] if loading else None)
         for entry in self.state.catalogue:
             shown = self._page.discover.cards.get(entry.name)
             if isinstance(shown, DiscoverCard):
                 download = self.transfers.queue.find(entry.name)
-                shown.show_card(entry, fit_of_entry(entry, memory, headroom), download)
+                shown.show_card(entry, fit_of_entry(entry, memory, headroom, wanted), download)
 
     def _installed_card(self, name: str) -> InstalledCard | DownloadCard:
         model = self.state.model(name)
@@ -294,10 +304,12 @@ class ModelsController(QObject):
 
     def _need_of(self, name: str) -> Need | None:
         model = self.state.model(name)
+        wanted = self._usual_context()
         if model is not None:
-            return None if model.loaded or model.problem else model.need
+            nothing = model.loaded or model.problem
+            return None if nothing else need_at(model.need, wanted, model.context_max)
         entry = self.state.entry(name)
-        return entry.need if entry is not None else None
+        return None if entry is None else need_at(entry.need, wanted, entry.context)
 
     def _take_list(self, event: Event) -> None:
         if not event.final:
@@ -322,7 +334,6 @@ class ModelsController(QObject):
         if not event.final:
             return
         self._loading.pop(name, None)
-        self._contexts = {name: int(event.get("context") or 0)}
         if event.event == "error" and event.get("code") != "cancelled":
             words = str(event.get("message") or f"{title} could not be loaded.")
             retry = Action("Retry", partial(self.load, name))
@@ -332,8 +343,7 @@ class ModelsController(QObject):
     def _hear_simple(self, event: Event) -> None:
         if event.event == "error":
             self._context.messages.error(str(event.get("message")), event.get("details"))
-        if event.final:
-            self.refresh()
+        self.refresh()
 
     def _remove_now(self, name: str, title: str, loaded: bool) -> None:
         if loaded:
@@ -349,12 +359,16 @@ class ModelsController(QObject):
     def _welcome(self, item: Download, _model: object) -> None:
         """A model arrived."""
         self.refresh()
+        if item.name in self.transfers.quiet:
+            return
         entry = self.state.entry(item.name)
         title = entry.title if entry else item.title
         chat = Action("Chat with it", lambda: self._context.go_to("chat"))
         self._context.messages.toast(f"{title} is ready.", chat, seconds=8)
 
     def _report_transfer(self, item: Download, words: str, details: str) -> None:
+        if item.name in self.transfers.quiet:
+            return
         action = None if item.kind == "copy" else Action("Retry", partial(self._resume, item.name))
         self._context.messages.error(words, details or None, action)
         self.refresh()

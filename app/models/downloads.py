@@ -129,7 +129,7 @@ def headline(item: Download) -> str:
         return "Stopped"
     if item.status is Status.WAITING:
         return "Waiting for the one before it"
-    return PHASES.get(item.phase) or speed(item.rate) or "Starting"
+    return PHASES.get(item.phase) or speed(item.rate) or "Connecting"
 
 
 def detail(item: Download) -> str:
@@ -141,6 +141,17 @@ def detail(item: Download) -> str:
     if item.status is Status.RUNNING:
         return join_words(time_left(item.seconds_left))
     return ""
+
+
+def whole_words(item: Download) -> str:
+    """Everything about a download on one line."""
+    if item.status is Status.WAITING:
+        return headline(item)
+    if item.status is not Status.RUNNING:
+        return join_words("Paused", f"{amount(item)} are here") if item.done else "Paused"
+    if not item.phase:
+        return "Connecting"
+    return join_words(PHASES.get(item.phase, ""), amount(item), speed(item.rate), detail(item))
 
 
 def amount(item: Download) -> str:

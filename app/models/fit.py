@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from app.memory.units import count, gib, gib_number
+from app.memory.units import count, gib
 
 SHORTEST_CONTEXT = 512
 
@@ -37,11 +37,16 @@ class Need:
         """Everything together."""
         return self.weights + self.kv_cache + self.activations
 
+    def with_context(self, context: int) -> Need:
+        """The need at another context, as far as it is known by parts."""
+        if context <= 0 or self.context <= 0:
+            return self
+        cache = self.kv_cache * context // self.context
+        return Need(self.weights, cache, self.activations, context)
+
     def at(self, context: int) -> int:
         """Bytes at another context: the KV cache grows with it, the rest stays."""
-        if self.context <= 0:
-            return self.total
-        return self.weights + self.activations + self.kv_cache * context // self.context
+        return self.with_context(context).total
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,7 @@ def fit_line(need: Need | None, room: Room, *, smaller_exists: bool = False) -> 
         )
     if need.total <= usable:
         after = " after unloading" if room.unloading and need.total > (room.free or 0) else ""
-        return FitLine(
-            Level.FITS, "Fits", f"needs {gib(need.total)} of {gib_number(usable)} free{after}"
-        )
+        return FitLine(Level.FITS, "Fits", f"needs {gib(need.total)} of {gib(usable)} free{after}")
     short = need.total - usable
     context = longest_context(need, usable)
     return FitLine(

@@ -28,6 +28,7 @@ class ModelCard:
     title: str
     need: Need | None
     loaded: bool
+    loaded_context: int  # tokens it was loaded with, 0 where that is not known
     problem: str | None
 
     @property
@@ -138,6 +139,7 @@ def model_from(fields: Fields, title: str = "") -> ModelCard:
         title=_text(fields, "title") or title or title_from(name),
         need=need_from(fields, context_max),
         loaded=bool(fields.get("loaded", False)),
+        loaded_context=_number(fields, "loaded_context"),
         problem=problem or None,
     )
 
@@ -183,29 +185,39 @@ def need_from(fields: Fields, context_max: int) -> Need | None:
 
 
 def fit_of(
-    card: ModelCard, state: ModelsState, memory: MemoryState, headroom: int, context: int = 0
+    card: ModelCard, state: ModelsState, memory: MemoryState, headroom: int, wanted: int = 0
 ) -> FitLine:
     """The fit line of an installed model under the memory as it is now.
 
-    ``context`` is what a loaded model was given, 0 where that is not known.
+    ``wanted`` is the context of the settings in tokens, 0 for the usual one.
     """
     if card.problem:
         return broken_line(card.problem)
     if card.loaded:
-        return loaded_line(memory.total, context, card.context_max)
+        return loaded_line(memory.total, card.loaded_context, card.context_max)
     smaller = any(
         other.nbytes < card.nbytes and not other.problem
         for other in state.models
         if other.name != card.name
     )
-    return fit_line(card.need, room_of(memory, headroom), smaller_exists=smaller)
+    need = need_at(card.need, wanted, card.context_max)
+    return fit_line(need, room_of(memory, headroom), smaller_exists=smaller)
 
 
-def fit_of_entry(card: CatalogueCard, memory: MemoryState, headroom: int) -> FitLine:
+def fit_of_entry(
+    card: CatalogueCard, memory: MemoryState, headroom: int, wanted: int = 0
+) -> FitLine:
     """The fit line of a model that is not here yet."""
     if card.need is None:
         return FitLine(Level.UNKNOWN, f"{size(card.nbytes)} to download")
-    return fit_line(card.need, room_of(memory, headroom))
+    return fit_line(need_at(card.need, wanted, card.context), room_of(memory, headroom))
+
+
+def need_at(need: Need | None, wanted: int, context_max: int) -> Need | None:
+    """The need at the context of the settings, which is never longer than the model's own."""
+    if need is None or not wanted:
+        return need
+    return need.with_context(min(wanted, context_max or wanted))
 
 
 def room_of(memory: MemoryState, headroom: int) -> Room:

@@ -21,11 +21,11 @@ from PySide6.QtWidgets import (
 
 from app.memory import create_memory_panel
 from app.models.cards import RowCard
+from app.models.more import MoreCard
 from app.shell.page import AppContext
 from app.theme import SPACE
 from app.widgets import (
     Button,
-    Card,
     EmptyState,
     frame,
     label,
@@ -131,6 +131,7 @@ class ModelsPage(QWidget):
         self.no_downloads.column.insertSpacing(0, 64)
         self.no_downloads.text.setFixedWidth(TEXT_WIDTH)
         self.offline = self._offline_note()
+        self.more = MoreCard()
         self.stack = QStackedWidget()
         self.stack.setObjectName("models_tabs")
         self._fill_lists()
@@ -259,7 +260,8 @@ class ModelsPage(QWidget):
         self.installed.bottom.addWidget(self.no_match)
         self.installed.bottom.addWidget(self.empty)
         self.discover.top.addWidget(self.offline)
-        self.discover.bottom.addWidget(self._more_card())
+        self.more.add_asked.connect(self.add_asked)
+        self.discover.bottom.addWidget(self.more)
         self.downloads.bottom.addWidget(self.no_downloads)
         for widget in (self.no_match, self.empty):
             widget.setVisible(False)
@@ -280,21 +282,6 @@ class ModelsPage(QWidget):
         empty.column.insertSpacing(0, 64)
         empty.text.setFixedWidth(TEXT_WIDTH)
         return empty
-
-    def _more_card(self) -> QWidget:
-        card = Card("discover_more", padding=SPACE.group + 2)
-        card.body.addWidget(label("Another model", "strong"))
-        words = (
-            "Any other GGUF file works the same way if its family is one the engine knows: fetch "
-            "it with your browser, then add it here. Searching the model hub is not part of this "
-            "version."
-        )
-        card.body.addWidget(label(words, "small", "discover_more_text", wrap=True))
-        button = plain_button("Add file…", "discover_add", None, "Add a .gguf file")
-        button.clicked.connect(self.add_asked)
-        card.body.addSpacing(SPACE.small)
-        card.body.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
-        return card
 
     def _offline_note(self) -> QWidget:
         note = frame("note", "discover_offline")

@@ -13,12 +13,13 @@ from engine.worker.protocol import Event
 SETTING = "models.downloads"
 NETWORK = "network.downloads"
 ENDED = "The engine ended before this was finished."
+NAME = "transfers"
 
 
 class Transfers(QObject):
     """The queue in motion. The network is asked for nothing while the settings forbid it.
 
-    Attributes: queue.
+    Attributes: queue; quiet (names whose end another page tells by itself).
     Signals: changed() whenever the queue reads differently; finished(Download, model fields);
     failed(Download, sentence, details).
     """
@@ -29,6 +30,8 @@ class Transfers(QObject):
 
     def __init__(self, engine: EngineClient, settings: Settings, parent: QObject) -> None:
         super().__init__(parent)
+        self.setObjectName(NAME)
+        self.quiet: set[str] = set()
         self._engine = engine
         self._settings = settings
         self._requests: dict[str, int] = {}  # running entries and their requests
@@ -64,17 +67,25 @@ class Transfers(QObject):
             self._start_next()
 
     def cancel(self, name: str) -> None:
-        """Stop it and forget it."""
+        """Stop it, and delete what came."""
         self._end(name, "cancel")
 
     def _end(self, name: str, wish: str) -> None:
         request = self._requests.get(name)
+        if request is None and wish == "pause":
+            self._become(self.queue.pause(name))
+            return
         if request is None:
-            queue = self.queue.pause(name) if wish == "pause" else self.queue.remove(name)
-            self._become(queue)
+            self._forget(name)
             return
         self._wishes[name] = wish
         self._engine.stop(request)
+
+    def _forget(self, name: str) -> None:
+        item = self.queue.find(name)
+        if item is not None and item.kind == "get":
+            self._engine.request("model_forget", None, name=name)
+        self._become(self.queue.remove(name))
 
     def _start_next(self) -> None:
         for kind in ("copy", "get"):
@@ -106,7 +117,7 @@ class Transfers(QObject):
             self._become(self.queue.remove(name))
             self.finished.emit(item, event.get("model"))
         elif wish == "cancel":
-            self._become(self.queue.remove(name))
+            self._forget(name)
         elif wish == "pause":
             self._become(self.queue.pause(name))
         else:
@@ -135,3 +146,9 @@ class Transfers(QObject):
         self.queue = queue
         self._settings.set(SETTING, downloads.to_rows(queue))
         self.changed.emit()
+
+
+def transfers_of(engine: EngineClient, settings: Settings) -> Transfers:
+    """The queue of this engine, made when first asked for; it lives as long as the engine."""
+    found = engine.findChild(Transfers, NAME)
+    return found if found is not None else Transfers(engine, settings, engine)

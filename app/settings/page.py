@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.memory.units import count
 from app.settings.choices import (
     CONTEXTS,
     HEADROOMS,
@@ -130,8 +131,8 @@ class SettingsPage(QWidget):
         self.context_box = ChoiceBox("settings_context", "Length of a conversation", CONTEXTS)
         models.add_row(
             "Length of a conversation",
-            "How much a model keeps in mind. A longer one needs more GPU memory; automatic is as "
-            "long as the model and the memory allow.",
+            "How much a model keeps in mind. A longer one needs more GPU memory; automatic is "
+            f"{count(4096)} tokens, or fewer where the model or the memory allows no more.",
             self.context_box,
         )
         self.idle_box = ChoiceBox("settings_idle", "Free the GPU", IDLE_MINUTES)

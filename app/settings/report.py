@@ -17,19 +17,24 @@ TITLES = {
     "driver": "Driver",
     "backend": "Backend",
     "api": "Graphics interface",
-    "library": "Library",
+    "library": "Library version",
     "vendor": "Vendor",
     "kind": "Kind",
+    "adapters": "All that was found",
+    "backends_installed": "Backends installed",
     "memory": "Memory",
     "features": "Features",
     "limits": "Limits",
     "selftest": "Self-test",
+    "switched_off": "Switched off",
     "platform": "System",
 }
-HIDDEN = frozenset({"ok", "software", "problems", "adapters"})
+HIDDEN = frozenset({"ok", "software", "problems"})
 FEATURES = {
     "f16": "16-bit floats",
+    "subgroup_size": "subgroups of",
     "dp4a": "8-bit dot products",
+    "matrix": "matrix units",
     "unified_memory": "memory shared with the processor",
 }
 SOFTWARE = frozenset({"software", "cpu"})  # kinds of adapters that are no GPU
@@ -63,6 +68,8 @@ def verdict_of(report: Report) -> tuple[str, str]:
 
 def words_of(key: str, value: object) -> str:
     """One value for people."""
+    if key == "adapters":
+        return adapters_words(value)
     if key == "selftest" and isinstance(value, Mapping):
         return selftest_words(value)
     if key == "features" and isinstance(value, Mapping):
@@ -89,7 +96,7 @@ def selftest_words(result: Report) -> str:
     """How many checks passed, or which kernels computed wrongly and are not used."""
     if "excluded" in result:
         names = [str(one) for one in _items(result["excluded"])]
-        return f"not used here: {', '.join(names)}" if names else "every kernel computes rightly"
+        return f"not used here: {', '.join(names)}" if names else "every kernel computes correctly"
     passed, failed = _count(result.get("passed")), _count(result.get("failed"))
     words = f"{passed} of {passed + failed} checks passed"
     names = [str(one) for one in _items(result.get("failed"))]
@@ -99,13 +106,27 @@ def selftest_words(result: Report) -> str:
 def features_words(features: Report) -> str:
     """What the device can do; what it cannot is left out."""
     words: list[str] = []
+    subgroups = features.get("subgroups")
     for key, value in features.items():
+        if key == "subgroups" or (key == "subgroup_size" and subgroups is False):
+            continue  # the size says both
         name = FEATURES.get(key, title_of(key).lower())
         if value is True:
             words.append(name)
         elif not isinstance(value, bool) and (told := words_of("", value)):
             words.append(f"{name} {told}")
     return ", ".join(words)
+
+
+def adapters_words(adapters: object) -> str:
+    """Every GPU that was found and by which way, one a line."""
+    lines: list[str] = []
+    for one in _items(adapters):
+        if isinstance(one, Mapping):
+            way = " through ".join(str(one[k]) for k in ("api", "backend") if one.get(k))
+            more = ", ".join(part for part in (str(one.get("kind") or ""), way) if part)
+            lines.append(f"{one.get('name')} ({more})" if more else str(one.get("name")))
+    return "\n".join(dict.fromkeys(lines))
 
 
 def limits_words(limits: Report) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -43,12 +43,22 @@ class Column(QScrollArea):
         self.body.setContentsMargins(0, 0, 0, 0)
         self.body.setSpacing(SPACE.group)
         self.body.setAlignment(Qt.AlignmentFlag.AlignTop)
-        row = QHBoxLayout(inner)
-        row.setContentsMargins(SPACE.page + 4, SPACE.page - 2, SPACE.page + 4, SPACE.page)
+        row = self._row = QHBoxLayout(inner)
         row.addStretch(1)
         row.addWidget(middle, 1000)
         row.addStretch(1)
         self.setWidget(inner)
+        self._centre()
+        self.verticalScrollBar().rangeChanged.connect(self._centre)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._centre()
+
+    def _centre(self, *_: int) -> None:
+        """The column stands at the same place with a scroll bar and without."""
+        side, bar = SPACE.page + 4, self.width() - self.viewport().width()
+        self._row.setContentsMargins(side, SPACE.page - 2, max(0, side - bar), SPACE.page)
 
     def add(self, *cards: QWidget) -> None:
         """Add cards below those that are there."""

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu
 
 from app.chat.message_views import AnswerView, UserView
 from app.chat.page import ChatPage, create_page
+from app.models.page import create_page as create_models_page
 from app.shell.page import AppContext
 from app.storage.files import StorageError
 from app.storage.records import State
@@ -233,13 +234,51 @@ def test_dropped_messages_are_shown_by_a_line(room: Room) -> None:
     room.ask("one")
     assert room.page.findChild(QLabel, "dropped_text") is None
     room.ask("/drop it")
-    assert "no longer fit" in find(room.page.conversation, "dropped_text", QLabel).text()
+    assert "were left out" in find(room.page.conversation, "dropped_text", QLabel).text()
 
 
 def test_a_warning_of_the_template_is_told_quietly(room: Room) -> None:
     room.ask("/warn")
     assert find(room.answer(), "note_text", QLabel).text() == "This model has no chat template."
     assert not find(room.answer(), "note_retry").isVisibleTo(room.answer())
+
+
+def test_a_warning_is_told_once_in_a_chat(room: Room) -> None:
+    room.ask("/warn")
+    room.ask("/warn again")
+    assert not room.answer().note.isVisibleTo(room.answer())
+
+
+# ---- drafts --------------------------------------------------------------------------------------
+
+
+def test_what_was_not_sent_is_kept_for_each_chat_and_over_a_restart(room: Room) -> None:
+    page = room.page
+    room.ask("one")
+    page.composer.set_text("half a thought")
+    page.create_new()
+    assert page.composer.text() == ""
+    page.composer.set_text("another")
+    page.controller.open_chat(1)
+    assert page.composer.text() == "half a thought"
+    page.shut_down()
+    again = create_page(room.context)
+    assert again.composer.text() == "half a thought"
+    again.create_new()
+    assert again.composer.text() == "another"
+
+
+def test_what_was_sent_is_no_draft(room: Room) -> None:
+    room.ask("one")
+    room.page.create_new()
+    assert room.page.composer.text() == ""
+
+
+def test_a_broken_file_of_drafts_costs_nothing(context: AppContext) -> None:
+    path = context.places.data / "drafts.json"
+    for text in ("{", "[1]", '{"0": {"text": 1}}', '{"x": {}}'):
+        path.write_text(text)
+        assert create_page(context).composer.text() == ""
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------
@@ -457,16 +496,47 @@ def test_no_download_against_the_settings(make: object) -> None:
     assert not room.page.controller.models.getting
 
 
-def test_the_first_download_can_be_stopped_and_goes_on(make: object) -> None:
+def test_the_first_download_can_be_paused_and_goes_on(make: object) -> None:
     room = make("--empty", "--delay", "0.05")  # type: ignore[operator]
+    click(room.page, "get_starter")
+    first = room.page.welcome.first
+    words = find(first, "starter_progress_text", QLabel)
+    wait_until(lambda: re.match(r"[1-9]\d* of 94 MiB", words.text()))
+    click(room.page, "starter_pause")
+    wait_until(lambda: first.get.isVisibleTo(first))
+    assert first.get.text() == "Go on with the download"
+    assert re.match(r"Paused · \d+ of 94 MiB are here", words.text())
+    click(room.page, "get_starter")
+    wait_until(lambda: room.page.controller.models.state.is_loaded)
+
+
+def test_the_first_download_can_be_cancelled(make: object, tmp_path: Path) -> None:
+    log = tmp_path / "requests.log"
+    room = make("--empty", "--delay", "0.05", "--log", str(log))  # type: ignore[operator]
     click(room.page, "get_starter")
     first = room.page.welcome.first
     wait_until(lambda: "MiB/s" in find(first, "starter_progress_text", QLabel).text())
     click(room.page, "starter_cancel")
     wait_until(lambda: first.get.isVisibleTo(first))
-    assert first.get.text() == "Go on with the download"
-    assert "kept" in find(first, "starter_problem", QLabel).text()
+    assert first.get.text() == "Get the starter model (94 MiB)"
+    wait_until(lambda: '"model_forget"' in log.read_text())
+
+
+def test_the_first_download_is_the_one_of_the_models_page(make: object) -> None:
+    room = make("--empty", "--delay", "0.05")  # type: ignore[operator]
+    models = create_models_page(room.context)
+    show(models)
     click(room.page, "get_starter")
+    name = f"download_{MODEL}_button"
+    wait_until(lambda: models.findChild(QAbstractButton, name) is not None)
+    room.context.settings.set("network.downloads", False)
+    first = room.page.welcome.first
+    wait_until(lambda: first.get.isVisibleTo(first))
+    assert first.get.text() == "Go on with the download"
+    click(room.page, "get_starter")
+    assert "switched off" in first.problem.text()
+    room.context.settings.set("network.downloads", True)
+    click(models, name)
     wait_until(lambda: room.page.controller.models.state.is_loaded)
 
 

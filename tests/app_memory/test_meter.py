@@ -8,6 +8,7 @@ import pytest
 from app_common.qt import click, find, press, show, wait_until
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app import theme
@@ -112,6 +113,7 @@ def test_a_changing_minute_is_painted(qt: QApplication) -> None:
 def test_the_panel_says_the_split(context: AppContext) -> None:
     panel = create_memory_panel(context)
     show(panel, 300, 400)
+    context.engine.start()
     wait_until(lambda: find(panel, "memory_panel_device", QLabel).text() == "Fake GPU")
     assert find(panel, "memory_panel_used", QLabel).text() == "1.3 of 8.0 GiB in use"
     assert find(panel, "memory_panel_others", QLabel).text() == "1.3 GiB"
@@ -132,6 +134,7 @@ def test_one_feed_serves_everyone_and_survives_the_worker(context: AppContext) -
     assert feed_of(context.engine) is feed
     meter = create_rail_meter(context)
     show(meter, 60, 144)
+    context.engine.start()
     wait_until(lambda: meter.words.used == "1.3")
     context.engine.restart()
     wait_until(lambda: feed.problem)
@@ -141,18 +144,36 @@ def test_one_feed_serves_everyone_and_survives_the_worker(context: AppContext) -
     assert "Other programs: 1.3 GiB" in meter.toolTip()
 
 
-def test_a_click_opens_the_panel_and_esc_closes_it(context: AppContext) -> None:
+def test_a_click_opens_the_panel_and_esc_or_a_click_elsewhere_closes_it(
+    context: AppContext,
+) -> None:
     holder = QWidget()
+    elsewhere = QLabel("elsewhere", holder)
+    elsewhere.move(420, 10)
     meter = create_rail_meter(context)
     meter.setParent(holder)
-    show(holder, 300, 500)
+    show(holder, 500, 500)
+    context.engine.start()
     click(holder, "rail_meter")
     popover = meter.popover
     assert popover is not None
     assert popover.isVisible()
+    assert popover.window() is holder, "no window of its own, which could have black corners"
     wait_until(lambda: popover.panel.used.text() == "1.3 of 8.0 GiB in use")
     press(popover, Qt.Key.Key_Escape)
     assert not popover.isVisible()
+    click(holder, "rail_meter")
+    QTest.mouseClick(popover.panel, Qt.MouseButton.LeftButton)
+    assert popover.isVisible()
+    QTest.mouseClick(elsewhere, Qt.MouseButton.LeftButton)
+    assert not popover.isVisible()
+
+
+def test_a_panel_made_later_knows_the_minute_before(context: AppContext) -> None:
+    context.engine.start()
+    feed = feed_of(context.engine)
+    wait_until(lambda: feed.history.latest is not None)
+    assert create_memory_panel(context).graph.history is feed.history
 
 
 def test_the_meter_works_by_keyboard(context: AppContext) -> None:

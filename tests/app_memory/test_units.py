@@ -20,13 +20,14 @@ def test_counts_are_grouped_thinly(number: int, words: str) -> None:
     ("nbytes", "words"),
     [
         (0, "0.0 GiB"),
-        (1, "<0.1 GiB"),
-        (0.3 * GIB, "0.3 GiB"),
+        (1, "<1 MiB"),
+        (94.4 * MIB, "94 MiB"),
+        (0.5 * GIB, "0.5 GiB"),
         (3.94 * GIB, "3.9 GiB"),
         (140 * GIB, "140.0 GiB"),
     ],
 )
-def test_memory_has_one_decimal(nbytes: float, words: str) -> None:
+def test_memory_is_told_in_gib_or_mib(nbytes: float, words: str) -> None:
     assert units.gib(nbytes) == words
 
 

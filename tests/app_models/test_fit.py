@@ -24,13 +24,13 @@ def words(need: Need | None, room: Room, **options: bool) -> tuple[str, str]:
 
 def test_what_fits_says_of_how_much() -> None:
     small = Need(GIB // 4, 0, 0, 2048)
-    assert words(small, Room(8 * GIB)) == ("Fits", "needs 0.2 GiB of 8.0 free")
+    assert words(small, Room(8 * GIB)) == ("Fits", "needs 256 MiB of 8.0 GiB free")
 
 
 def test_room_counts_what_unloading_gives_back() -> None:
     assert words(NEED, Room(4 * GIB, unloading=3 * GIB)) == (
         "Fits",
-        "needs 6.2 GiB of 7.0 free after unloading",
+        "needs 6.2 GiB of 7.0 GiB free after unloading",
     )
 
 

@@ -110,7 +110,7 @@ def test_need_is_split_where_the_parts_are_told() -> None:
 
 def test_fit_of_each_kind_of_card() -> None:
     small, big = state().models
-    assert fit_of(small, state(), MEMORY, 0).headline == "Loaded · 0.1 GiB"
+    assert fit_of(small, state(), MEMORY, 0).headline == "Loaded · 143 MiB"
     line = fit_of(big, state(), MEMORY, 0)
     assert (line.level, line.headline) == (Level.SHORT, "Does not fit by 3.0 GiB")
     broken = state_from({"models": [{**BIG, "problem": "The file ends early."}]}).models[0]

@@ -74,7 +74,7 @@ def actions(page: QWidget, name: str) -> dict[str, object]:
 def test_cards_say_what_a_model_is_and_whether_it_fits(context: AppContext) -> None:
     page, _ = opened(context)
     wait_until(lambda: words(page, f"model_{STARTER}_headline") == "Fits")
-    assert words(page, f"model_{STARTER}_detail") == "needs 0.2 GiB of 6.2 free"
+    assert words(page, f"model_{STARTER}_detail") == "needs 184 MiB of 6.2 GiB free"
     assert words(page, f"model_{STARTER}_title") == "SmolLM2 135M Instruct"
     assert words(page, f"model_{STARTER}_amount") == "94 MiB"
     assert words(page, f"model_{STARTER}_aside") == "Apache-2.0"
@@ -98,7 +98,7 @@ def test_load_and_unload(logged: tuple[AppContext, Path]) -> None:
     wait_until(lambda: words(page, f"model_{STARTER}_headline") == "Reading the file")
     wait_until(lambda: button.text() == "Unload")
     assert requests(log, "load")[0]["context"] == 4096
-    wait_until(lambda: words(page, f"model_{STARTER}_headline").startswith("● Loaded · 0.1 GiB"))
+    wait_until(lambda: words(page, f"model_{STARTER}_headline").startswith("● Loaded · 152 MiB"))
     assert words(page, f"model_{STARTER}_detail") == "4\u202f096 of 8\u202f192 tokens of context"
     click(page, f"model_{STARTER}_button")
     wait_until(lambda: button.text() == "Load")

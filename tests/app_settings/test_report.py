@@ -21,13 +21,17 @@ REPORT: dict[str, Any] = {
     "kind": "discrete",
     "backend": "wgpu",
     "backends_installed": ["wgpu"],
-    "features": {"f16": True, "dp4a": False, "subgroup_size": [8, 32], "matrix": []},
+    "features": {"f16": True, "subgroups": True, "subgroup_size": [8, 32], "matrix": []},
     "limits": {"largest_buffer_bytes": 4 * 2**30, "storage_buffers": 8},
     "memory": {"total": 8 * 2**30, "used": 2**30},
     "selftest": {"excluded": []},
     "switched_off": [],
     "problems": [],
-    "adapters": [{"name": "A GPU"}, {"name": "Another"}, {"name": "A GPU"}],
+    "adapters": [
+        {"name": "A GPU", "kind": "discrete", "api": "Vulkan", "backend": "wgpu"},
+        {"name": "Another"},
+        {"name": "A GPU", "kind": "discrete", "api": "Vulkan", "backend": "dawn"},
+    ],
     "warp": 32,
 }
 
@@ -39,11 +43,17 @@ def rows(**changes: Any) -> dict[str, str]:
 def test_known_keys_come_first_and_unknown_ones_are_not_hidden() -> None:
     found = rows()
     assert list(found)[:3] == ["GPU", "Driver", "Backend"]
-    assert found["Features"] == "16-bit floats, subgroup size 8 to 32"
+    assert found["Features"] == "16-bit floats, subgroups of 8 to 32"
     assert found["Limits"] == "largest buffer 4.0 GiB, storage buffers 8"
-    assert found["Self-test"] == "every kernel computes rightly"
+    assert found["Self-test"] == "every kernel computes correctly"
     assert found["Memory"] == "1.0 GiB of 8.0 GiB in use"
     assert found["Warp"] == "32"
+    assert found["All that was found"].splitlines() == [
+        "A GPU (discrete, Vulkan through wgpu)",
+        "Another",
+        "A GPU (discrete, Vulkan through dawn)",
+    ]
+    assert rows(switched_off=["f16", "dp4a"])["Switched off"] == "f16, dp4a"
     assert "Switched off" not in found, "nothing is"
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app_common.qt import FAKE_WORKER
+from app_common.qt import FAKE_WORKER, wait_signal
 from PySide6.QtCore import QLockFile
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
+from app.shell import single
 from app.shell.logs import ErrorCatcher, start_logging
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,33 +117,52 @@ def test_an_error_in_a_slot_is_told_and_the_window_stays(tmp_path: Path) -> None
     assert "ZeroDivisionError" in (tmp_path / "logs" / "driftwood.log").read_text()
 
 
-def test_a_second_window_on_the_same_home_is_refused(tmp_path: Path) -> None:
+SECOND = """
+    import sys
+    from PySide6.QtCore import QTimer
+    from PySide6.QtWidgets import QApplication
+    from app.shell.main import run
+    application = QApplication(["driftwood"])
+    QTimer.singleShot(4000, lambda: application.activeModalWidget().accept())
+    sys.exit(run([]))
+"""
+
+
+def start_second(home: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "DRIFTWOOD_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", textwrap.dedent(SECOND)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_second_window_beside_one_that_is_silent_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     lock = QLockFile(str(tmp_path / "data" / "driftwood.lock"))
     assert lock.tryLock(0)
-    script = "pass"
-    code = """
-        import sys
-        from PySide6.QtCore import QTimer
-        from PySide6.QtWidgets import QApplication
-        from app.shell.main import run
-        application = QApplication(["driftwood"])
-        QTimer.singleShot(500, lambda: application.activeModalWidget().accept())
-        sys.exit(run([]))
-    """
-    assert script
-    environment = {**os.environ, "DRIFTWOOD_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with start_second(tmp_path) as second:
+        told = second.communicate(timeout=60)[1]
     lock.unlock()
-    assert done.returncode == 1
-    assert "already open" in done.stderr
+    assert second.returncode == 1
+    assert "open already" in told
+
+
+def test_a_second_start_brings_the_open_window_to_the_front(
+    qt: QApplication, tmp_path: Path
+) -> None:
+    path = tmp_path / "data" / "driftwood.lock"
+    path.parent.mkdir()
+    lock = single.claim(path)
+    assert lock is not None
+    assert single.claim(path) is None
+    window = QWidget()
+    window.showMinimized()
+    bell = single.Doorbell(single.server_name(path), window)
+    bell.rung.connect(lambda: single.bring_to_front(window))
+    with start_second(tmp_path) as second:
+        wait_signal(bell.rung, patience=60_000)
+        told = second.communicate(timeout=60)[1]
+    lock.unlock()
+    assert (second.returncode, "brought to the front" in told) == (0, True)
+    assert not window.isMinimized()
 
 
 def test_without_a_screen_there_is_a_sentence_and_no_crash(tmp_path: Path) -> None:
