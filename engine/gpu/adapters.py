@@ -33,7 +33,9 @@ _DAWN_FEATURES = (
     "chromium-experimental-subgroup-matrix",
 )
 _DAWN_INSTANCE_TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
-_DAWN_DEVICE_TOGGLES = ("disable_robustness", "skip_validation")
+# Our kernels write workgroup memory before they read it, so its zeroing is left out too.
+_DAWN_DEVICE_TOGGLES = ("disable_robustness", "skip_validation", "disable_workgroup_init")
+_DAWN_DEVICE_TOGGLES_OFF = ("timestamp_quantization",)  # in steps of 65 us nothing can be timed
 _instance_ready: set[str] = set()
 
 
@@ -162,6 +164,7 @@ def request_device(adapter: Adapter, small_limits: bool) -> Any:
                 required_features=features,
                 required_limits=limits,
                 enable_toggles=_DAWN_DEVICE_TOGGLES,
+                disable_toggles=_DAWN_DEVICE_TOGGLES_OFF,
             )
         return adapter.raw.request_device_sync(required_features=features, required_limits=limits)
     except RuntimeError as error:
