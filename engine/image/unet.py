@@ -89,6 +89,7 @@ def build_unet(
     x: Value,
     time: Value,
     added: Value | None = None,
+    out: Value | None = None,
 ) -> tuple[Value, dict[str, Value]]:
     """Latents to the prediction, f32 ``[batch, height, width, out_channels]``.
 
@@ -97,6 +98,7 @@ def build_unet(
         time: sines and cosines of the time step, f32 ``[batch, block_out_channels[0]]``.
         added: SDXL's pooled text and sizes, f32 ``[batch, added_dim]``; for LCM models the
             embedded guidance, f32 ``[batch, time_cond_dim]``.
+        out: where the prediction goes; else it is an activation.
 
     Returns:
         the prediction, and the keys and values to bind, which :func:`build_context` makes.
@@ -113,7 +115,7 @@ def build_unet(
     x = layers.group_norm(
         x, "conv_norm_out", groups=config.norm_groups, eps=config.norm_eps, act="silu"
     )
-    return layers.conv(x, "conv_out", dtype=DType.F32), keys
+    return layers.conv(x, "conv_out", out=out, dtype=DType.F32), keys
 
 
 def _time_embedding(layers: Layers, config: UNetConfig, time: Value, added: Value | None) -> Value:

@@ -60,6 +60,7 @@ def unet_case(case: Golden, step: int, dtype: DType) -> UNetCase:
     elif config.time_cond_dim:
         added = Value("added", matrix(2, config.time_cond_dim), Role.INPUT)
         inputs[added] = expected["guidance"]
-    out, keys = build_unet(layers, config, size, x, time, added)
+    out = Value("prediction", latent_desc(2, 12, 8, config.out_channels), Role.OUTPUT)
+    _, keys = build_unet(layers, config, size, x, time, added, out)
     context = build_context(config, case.weights, size, dtype)
     return UNetCase(layers.graph, context, out, keys, inputs)
