@@ -26,8 +26,8 @@ class Arithmetic:
     constant: str | None = None
 
 
-# 1 - erf(z) for z = |a| / sqrt(2) is t * polynomial(t) * exp(-z * z), with t = 1 / (1 + 0.3275911 z)
-# (Abramowitz and Stegun 7.1.26, to within 1.5e-7); WGSL has no error function.
+# WGSL has no error function. 1 - erf(z), z = |a| / sqrt(2), is t * polynomial(t) * exp(-z * z) with
+# t = 1 / (1 + 0.3275911 z), to within 1.5e-7 (Abramowitz and Stegun 7.1.26).
 _T = "({t}(1.0) / ({t}(1.0) + {t}(0.23164189) * abs({a})))"
 _ERFC_TERMS = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 

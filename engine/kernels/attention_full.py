@@ -80,8 +80,9 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("f16", 8, 16, 4, 20),
     Variant("f32", 16, 8, 4, 16),
     Variant("f16", 16, 8, 2, 16),
+    Variant("f16", 16, 8, 1, 32),
     Variant("f32", 16, 8, 2, 8),
-    Variant("f32", 16, 8, 1, 8),
+    Variant("f32", 16, 8, 1, 16),
 )
 MOST_VECTORS = 24  # of output in the registers of an invocation
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.gpu.capabilities import Capabilities
-from engine.graph.node import Node
+from engine.gpu.capabilities import Capabilities, MatrixShape
+from engine.graph.node import GraphError, Node
 from engine.kernels.attention_decode import sizes_of
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.grid import fold
@@ -147,6 +147,83 @@ class TileVariant:
         return [Dispatch("attention/prefill_tiles.wgsl", params, binds_of(node), grid, "attention")]
 
 
+@dataclass(frozen=True)
+class MatrixVariant:
+    """Products on matrix units: ``teams`` subgroups a workgroup, tiles of ``keys`` keys."""
+
+    teams: int
+    keys: int
+
+    @property
+    def name(self) -> str:
+        """Names it in tuning results."""
+        return f"matrix{self.teams}x{self.keys}"
+
+    def fits(self, node: Node, caps: Capabilities) -> bool:
+        """Whether units divide the heads and tiles, and the workgroup memory suffices."""
+        shape = self.shape(node, caps)
+        if shape is None or node.named["k_cache"].tensor.dtype is not DType.F16:
+            return False
+        if self.teams * caps.subgroup > caps.limits.invocations:
+            return False
+        rows, pitch = self.teams * shape.m, self._pitch(node)
+        nbytes = 2 * self._tile_rows(shape) * pitch + rows * (4 * (self.keys + 4))
+        nbytes += rows * 2 * (self.keys + 8) + 4 * self.teams * caps.subgroup
+        return nbytes <= caps.limits.workgroup_bytes
+
+    def shape(self, node: Node, caps: Capabilities) -> MatrixShape | None:
+        """The largest unit of f16 inputs and f32 sums that divides everything, if there is one."""
+        head_dim = 4 * sizes_of(node).slices
+
+        def divides(shape: MatrixShape) -> bool:
+            if (shape.input, shape.output) != ("f16", "f32") or shape.n % 4:
+                return False
+            if caps.subgroup % shape.m or self.keys % (caps.subgroup // shape.m):
+                return False
+            sides = (shape.n, shape.k)
+            return not any(head_dim % side or self.keys % side for side in sides)
+
+        if not (caps.f16 and caps.subgroup):
+            return None
+        return max(filter(divides, caps.matrix), key=lambda s: s.m * s.n * s.k, default=None)
+
+    def _pitch(self, node: Node) -> int:
+        """Elements between rows: whole 16-byte units, and neighbours in different banks."""
+        return 4 * sizes_of(node).slices + 8
+
+    def _tile_rows(self, shape: MatrixShape) -> int:
+        return max(2 * self.keys, self.teams * shape.m)
+
+    def lower(self, node: Node, caps: Capabilities) -> list[Dispatch]:
+        """One dispatch.
+
+        Raises:
+            GraphError: the device has no units for this node.
+        """
+        shape = self.shape(node, caps)
+        if shape is None:
+            raise GraphError(f"The attention kernel {self.name} cannot run this node here.")
+        sizes = sizes_of(node)
+        rows = self.teams * shape.m
+        blocks = -(-node.named["q"].tensor.shape.w * (sizes.heads // sizes.kv_heads) // rows)
+        params = _common(node) | {
+            "m": shape.m,
+            "n": shape.n,
+            "k": shape.k,
+            "blocks": blocks,
+            "rows": rows,
+            "keys": self.keys,
+            "lanes": caps.subgroup,
+            "size": self.teams * caps.subgroup,
+            "pitch": self._pitch(node),
+            "tile_rows": self._tile_rows(shape),
+        }
+        grid = (blocks, sizes.kv_heads, 1)
+        return [
+            Dispatch("attention/prefill_matrix.wgsl", params, binds_of(node), grid, "attention")
+        ]
+
+
 def _common(node: Node) -> dict[str, Any]:
     sizes = sizes_of(node)
     softcap = node.attrs.get("softcap")
@@ -173,6 +250,8 @@ def binds_of(node: Node) -> tuple[Bind, ...]:
     )
 
 
+PrefillVariant = RowVariant | LaneVariant | TileVariant | MatrixVariant
+
 #: Best first. Large blocks reuse a tile more, small ones keep more of a large GPU busy.
 _TILES = (
     TileVariant(64, 32, 4, True),
@@ -184,21 +263,23 @@ _TILES = (
     TileVariant(16, 16, 2, False),
     TileVariant(8, 8, 1, False),
 )
+_MATRIX = (MatrixVariant(4, 64), MatrixVariant(4, 32), MatrixVariant(2, 32), MatrixVariant(4, 16))
 _LANES = (LaneVariant(2, 32), LaneVariant(1, 32))
 _ROWS = RowVariant(8, 32, 4)
 
 
-def choices(node: Node, caps: Capabilities) -> list[RowVariant | LaneVariant | TileVariant]:
+def choices(node: Node, caps: Capabilities) -> list[PrefillVariant]:
     """The variants allowed for a node on this device, best first."""
     if caps.software:
         return [*[variant for variant in _LANES if variant.fits(node, caps)][:1], _ROWS]
+    matrix = [variant for variant in _MATRIX if variant.fits(node, caps)]
     tiles = [variant for variant in _TILES if variant.fits(node, caps)]
     sizes = sizes_of(node)
     rows = node.named["q"].tensor.shape.w * sizes.heads
     if caps.kind == "discrete" and rows < 64 * 256:
         # Too few blocks of 64 rows for every core: halve the rows of an invocation first.
         tiles.sort(key=lambda variant: variant.half is False or variant.per != 2)
-    return [*tiles, _ROWS]
+    return [*matrix, *tiles, _ROWS]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:

@@ -193,5 +193,3 @@ def _late(node: Node) -> Iterator[Bind]:
         if part in node.named:
             yield Bind(part, node.named[part])
     yield Bind("y", node.output, Access.WRITE)
-
-

@@ -6,8 +6,25 @@ from types import ModuleType
 from typing import cast
 
 from engine.gpu.capabilities import Capabilities
+from engine.graph.expression import ACTIVATIONS
 from engine.graph.node import GraphError, Node
-from engine.kernels import attention, elementwise, embedding, linear, norm, rope, rows, sample
+from engine.kernels import (
+    attention,
+    attention_full,
+    conv,
+    elementwise,
+    embedding,
+    group_norm,
+    layer_norm,
+    linear,
+    norm,
+    preview,
+    rope,
+    rows,
+    sample,
+    scheduler_step,
+    timestep,
+)
 from engine.kernels.base import Dispatch
 
 #: Each family has ``lower(node, caps)``, its own choice, and ``variants(node, caps)``, all by name.
@@ -22,12 +39,23 @@ FAMILIES: dict[str, ModuleType] = {
     "mul": elementwise,
     "scale": elementwise,
     "softcap": elementwise,
-    "silu": elementwise,
-    "gelu_tanh": elementwise,
+    **dict.fromkeys(ACTIVATIONS, elementwise),
     "elementwise": elementwise,
     "concat": rows,
     "last_row": rows,
     "sample": sample,
+    "conv2d": conv,
+    "group_norm": group_norm,
+    "group_table": group_norm,
+    "layer_norm": layer_norm,
+    "attention_full": attention_full,
+    "add_shift": timestep,
+    "timestep_embedding": timestep,
+    "scheduler_input": scheduler_step,
+    "scheduler_step": scheduler_step,
+    "inpaint_blend": scheduler_step,
+    "advance_step": scheduler_step,
+    "to_rgba": preview,
 }
 
 

@@ -19,7 +19,11 @@ from engine.kernels.run import run_once
 from engine.tensor.descriptor import DType, Shape, TensorDesc, matrix, vector
 
 Planes = dict[Value, tuple[np.ndarray, np.ndarray]]
-ACTS = {"silu": lambda v: v / (1 + np.exp(-v)), "relu": lambda v: np.maximum(v, 0), None: lambda v: v}
+ACTS = {
+    "silu": lambda v: v / (1 + np.exp(-v)),
+    "relu": lambda v: np.maximum(v, 0),
+    None: lambda v: v,
+}
 ALL = frozenset({"bias", "shift", "residual", "table"})
 
 

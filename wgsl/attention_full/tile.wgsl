@@ -6,7 +6,8 @@
 // A workgroup takes tile_queries queries of one head and walks the keys in tiles. Lanes form
 // `lines` lines of `columns`: a line holds lane_queries queries (line + i * lines), and each of its
 // columns four keys of the tile and every columns-th slice of the output. Queries and keys lie in
-// workgroup memory slice by slice, `chunk` slices at a time; the values take the keys' place.
+// workgroup memory slice by slice, `chunk` slices at a time; the values take the keys' place (or,
+// for heads of many chunks, are read where they lie).
 
 {% set key_tile = 4 * columns %}
 {% set threads = columns * lines %}
@@ -14,6 +15,7 @@
 {% set pitch_q = tile_queries + 1 %}
 {% set pitch_k = key_tile + 1 %}
 {% set chunks = (slices + chunk - 1) // chunk %}
+{% set direct = chunks > 4 %}
 {% set parts = (chunk + columns - 1) // columns %}
 {% set scalar = "f16" if half else "f32" %}
 {% set vec4 = "vec4<%s>" % scalar %}
@@ -27,22 +29,25 @@ var<workgroup> weights: array<vec4<f32>, {{ tile_queries * (columns + 1) }}>; //
 var<workgroup> maxima: array<f32, {{ tile_queries * (columns + 1) }}>;
 
 {% macro each(count) %}for (var i = index; i < {{ count }}u; i += {{ threads }}u){% endmacro %}
-{% macro load_queries(c) %}
-{% set here = [chunk, slices - c * chunk] | min %}
-{{ each(tile_queries * here) }} {
-    let row = min(first_query + i / {{ here }}u, QUERIES - 1u);
-    tile_q[i % {{ here }}u * {{ pitch_q }}u + i / {{ here }}u] =
-        q_{{ read }}(first_row + row, {{ q_offset + c * chunk }}u + head * {{ slices }}u + i % {{ here }}u);
+{# Slices `base` and up of the tile's queries or keys; past the last slice nothing is brought. #}
+{% macro load_queries(base) %}
+{{ each(tile_queries * chunk) }} {
+    let s = {{ base }} + i % {{ chunk }}u;
+    let row = first_row + min(first_query + i / {{ chunk }}u, QUERIES - 1u);
+    {{ "if (s < %du) " % slices if slices % chunk }}{
+        tile_q[i % {{ chunk }}u * {{ pitch_q }}u + i / {{ chunk }}u] = q_{{ read }}(row, {{ q_offset }}u + head * {{ slices }}u + s);
+    }
 }
 {% endmacro %}
 {# Key 4c + j of the tile lies at position j * columns + c. #}
-{% macro load_keys(c) %}
-{% set here = [chunk, slices - c * chunk] | min %}
-{{ each(key_tile * here) }} {
-    let key = i / {{ here }}u;
-    let row = min(at + key, KEYS - 1u);
-    tile_kv[i % {{ here }}u * {{ pitch_k }}u + key % 4u * {{ columns }}u + key / 4u] =
-        k_{{ read }}(b * KEYS + row, {{ k_offset + c * chunk }}u + head * {{ slices }}u + i % {{ here }}u);
+{% macro load_keys(base) %}
+{{ each(key_tile * chunk) }} {
+    let s = {{ base }} + i % {{ chunk }}u;
+    let key = i / {{ chunk }}u;
+    let row = b * KEYS + min(at + key, KEYS - 1u);
+    {{ "if (s < %du) " % slices if slices % chunk }}{
+        tile_kv[i % {{ chunk }}u * {{ pitch_k }}u + key % 4u * {{ columns }}u + key / 4u] = k_{{ read }}(row, {{ k_offset }}u + head * {{ slices }}u + s);
+    }
 }
 {% endmacro %}
 {% macro load_values(c) %}
@@ -51,6 +56,18 @@ var<workgroup> maxima: array<f32, {{ tile_queries * (columns + 1) }}>;
     let row = min(at + i / {{ here }}u, KEYS - 1u);
     tile_kv[i / {{ here }}u * {{ chunk }}u + i % {{ here }}u] =
         v_{{ read }}(b * KEYS + row, {{ v_offset + c * chunk }}u + head * {{ slices }}u + i % {{ here }}u);
+}
+{% endmacro %}
+{# Add the products of the slices in workgroup memory to the scores. #}
+{% macro scores(count) %}
+for (var s = 0u; s < {{ count }}; s++) {
+{% for j in range(4) %}
+    let k_{{ j }} = {{ "vec4<f32>" if half }}(tile_kv[s * {{ pitch_k }}u + {{ j * columns }}u + column]);
+{% endfor %}
+{% for r in range(lane_queries) %}
+    let q_{{ r }} = {{ "vec4<f32>" if half }}(tile_q[s * {{ pitch_q }}u + line + {{ r * lines }}u]);
+    score_{{ r }} += vec4<f32>(dot(q_{{ r }}, k_0), dot(q_{{ r }}, k_1), dot(q_{{ r }}, k_2), dot(q_{{ r }}, k_3));
+{% endfor %}
 }
 {% endmacro %}
 @compute @workgroup_size({{ threads }})
@@ -73,7 +90,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endfor %}{% endfor %}
 {% endfor %}
 {% if chunks == 1 %}
-    {{ load_queries(0) | indent(4) }}
+    {{ load_queries("0u") | indent(4) }}
 {% endif %}
 {% if causal %}
     let end = min(first_query + {{ tile_queries }}u, KEYS);
@@ -84,23 +101,20 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for r in range(lane_queries) %}
         var score_{{ r }} = vec4<f32>(0.0);
 {% endfor %}
-{% for c in range(chunks) %}
+{% if chunks == 1 %}
         workgroupBarrier();
-{% if chunks > 1 %}
-        {{ load_queries(c) | indent(8) }}
-{% endif %}
-        {{ load_keys(c) | indent(8) }}
+        {{ load_keys("0u") | indent(8) }}
         workgroupBarrier();
-        for (var s = 0u; s < {{ [chunk, slices - c * chunk] | min }}u; s++) {
-{% for j in range(4) %}
-            let k_{{ j }} = {{ "vec4<f32>" if half }}(tile_kv[s * {{ pitch_k }}u + {{ j * columns }}u + column]);
-{% endfor %}
-{% for r in range(lane_queries) %}
-            let q_{{ r }} = {{ "vec4<f32>" if half }}(tile_q[s * {{ pitch_q }}u + line + {{ r * lines }}u]);
-            score_{{ r }} += vec4<f32>(dot(q_{{ r }}, k_0), dot(q_{{ r }}, k_1), dot(q_{{ r }}, k_2), dot(q_{{ r }}, k_3));
-{% endfor %}
+        {{ scores("%du" % slices) | indent(8) }}
+{% else %}
+        for (var base = 0u; base < {{ slices }}u; base += {{ chunk }}u) {
+            workgroupBarrier();
+            {{ load_queries("base") | indent(12) }}
+            {{ load_keys("base") | indent(12) }}
+            workgroupBarrier();
+            {{ scores("min(%du, %du - base)" % (chunk, slices)) | indent(12) }}
         }
-{% endfor %}
+{% endif %}
         let key = vec4<u32>(at + 4u * column) + vec4<u32>(0u, 1u, 2u, 3u);
 {% for r in range(lane_queries) %}
 {% if causal %}
@@ -132,11 +146,17 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endfor %}
 {% for c in range(chunks) %}
 {% set here = [chunk, slices - c * chunk] | min %}
+{% if direct %}
+{% if c == 0 %}
+        workgroupBarrier();
+{% endif %}
+{% else %}
 {% if c %}
         workgroupBarrier();
 {% endif %}
         {{ load_values(c) | indent(8) }}
         workgroupBarrier();
+{% endif %}
         for (var k = 0u; k < {{ columns }}u; k++) {
 {% for r in range(lane_queries) %}
             let w_{{ r }} = weights[(line + {{ r * lines }}u) * {{ columns + 1 }}u + k];
@@ -146,7 +166,13 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endfor %}
 {% for j in range(4) %}{% for p in range(parts) %}
             {
-                let v = {{ "vec4<f32>" if half }}(tile_kv[(4u * k + {{ j }}u) * {{ chunk }}u + {{ "min(column + %du, %du)" % (p * columns, here - 1) if (p + 1) * columns > here else "column + %du" % (p * columns) }}]);
+                let s = {{ "min(column + %du, %du)" % (p * columns, here - 1) if (p + 1) * columns > here else "column + %du" % (p * columns) }};
+{% if direct %}
+                let row = b * KEYS + min(at + 4u * k + {{ j }}u, KEYS - 1u);
+                let v = v_at(row, {{ v_offset + c * chunk }}u + head * {{ slices }}u + s);
+{% else %}
+                let v = {{ "vec4<f32>" if half }}(tile_kv[(4u * k + {{ j }}u) * {{ chunk }}u + s]);
+{% endif %}
 {% for r in range(lane_queries) %}
                 out_{{ r }}_{{ c }}_{{ p }} = fma(vec4<f32>(w_{{ r }}.{{ "xyzw"[j] }}), v, out_{{ r }}_{{ c }}_{{ p }});
 {% endfor %}

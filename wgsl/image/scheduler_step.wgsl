@@ -1,0 +1,42 @@
+// One step of any sampler, all of which are linear: x and what is kept from step to step become
+// sums of x, the model's output, what was kept before and noise, with the step's factors.
+//     model = uncond + GUIDANCE * (cond - uncond)      where the model ran both branches
+//     x', kept'_0, .. = M (x, model, kept_0, kept_1, kept_2, noise)      M: four rows of six factors
+// Bindings: x f32 [b, h, w, c] (changed), model [b or 2 b, h, w, c] (the uncond branch first), steps f32
+// [n, 32], state u32, history f32 [kept b, h, w, c] (changed), noise f32 [k b, h, w, c] (step n takes the
+// n modulo k-th). One invocation four channels.
+
+{{ state_words }}
+{% macro combined(row) %}
+fma(vec4<f32>(steps[at + {{ 6 * row }}u]), old, steps[at + {{ 6 * row + 1 }}u] * model_out)
+{%- for k in range(kept) %} + steps[at + {{ 6 * row + 2 + k }}u] * kept_{{ k }}{% endfor %}
+{%- if has_noise %} + steps[at + {{ 6 * row + 5 }}u] * random{% endif %}
+{%- endmacro %}
+@compute @workgroup_size({{ size }})
+fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) index: u32) {
+    let i = (id.x + id.y * {{ grid_x }}u) * {{ size }}u + index;
+    if (i >= {{ vectors }}u) {
+        return;
+    }
+    let step = min(state[STEP], {{ steps - 1 }}u);
+    let at = step * {{ step_words }}u;
+    let row = i / {{ slices }}u;
+    let s = i % {{ slices }}u;
+    let old = x_at(row, s);
+{% if guided %}
+    let uncond = model_at(row, s);
+    let model_out = fma(vec4<f32>(steps[at + GUIDANCE]), model_at(row + {{ rows }}u, s) - uncond, uncond);
+{% else %}
+    let model_out = model_at(row, s);
+{% endif %}
+{% for k in range(kept) %}
+    let kept_{{ k }} = history_at(row + {{ k * rows }}u, s);
+{% endfor %}
+{% if has_noise %}
+    let random = noise_at(row + step % {{ noises }}u * {{ rows }}u, s);
+{% endif %}
+    x_put(row, s, {{ combined(0) }});
+{% for k in range(kept) %}
+    history_put(row + {{ k * rows }}u, s, {{ combined(k + 1) }});
+{% endfor %}
+}
