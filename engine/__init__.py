@@ -1,3 +1,3 @@
-"""Driftwood's compute engine: model file -> graph -> fuse -> plan -> kernels -> WGSL -> record -> run."""
+"""Driftwood's engine: model file -> graph -> fuse -> plan -> kernels -> WGSL -> record -> run."""
 
 __version__ = "0.1.0"

@@ -124,7 +124,7 @@ def _install(folder: Folder, locks: Iterable[str]) -> None:
     files = [folder.lock(name) for name in locks]
     pins = [line for file in files for line in file.read_text("utf-8").splitlines()]
     count = sum(line[:1].isalnum() for line in pins)
-    print(f"Installing about {count} packages (some minutes)", file=sys.stderr, flush=True)
+    print(f"Installing packages, {count} at most (minutes)", file=sys.stderr, flush=True)
     command = [str(folder.python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     command += ["--no-input", "--no-deps", "--require-hashes"]
     for file in files:

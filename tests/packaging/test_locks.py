@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterable
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,28 @@ def test_binary_packages_are_locked_for_all_systems() -> None:
     pins = all_pins()
     assert min(len(pins[name].hashes) for name in ("numpy", "pillow", "cffi")) > 20
     assert len(pins["pyside6-essentials"].hashes) >= 5
+
+
+def imported_by(*folders: str) -> set[str]:
+    """Top-level modules that the files of these folders import, ours and Python's left out."""
+    names: set[str] = set()
+    for folder in folders:
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    names |= {one.name.partition(".")[0] for one in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    names.add(node.module.partition(".")[0])
+    return names - set(sys.stdlib_module_names) - {"app", "engine"}
+
+
+def test_what_the_program_imports_it_asks_for() -> None:
+    """A package that only comes along with another one can go away with its next version."""
+    asked = {str(canonicalize_name(one.name)) for one in wanted(PROJECT)["base"]}
+    owners = packages_distributions()
+    for module in imported_by("app", "engine") & set(owners):
+        brought_by = {str(canonicalize_name(name)) for name in owners[module]}
+        assert brought_by & asked, f"{module} comes from {brought_by}"
 
 
 def cells(*platforms: str, versions: Iterable[str] = ("3.11", "3.12", "3.13", "3.14")) -> set[Cell]:
