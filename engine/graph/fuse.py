@@ -8,87 +8,15 @@ when nothing in between changes in place what it reads. All of them are idempote
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection
 
 from engine.graph.expression import ARITHMETIC, Expression
-from engine.graph.graph import Graph, GraphError, Node, Role, Value, consumers
-from engine.graph.ops import OPS, expression_of, mutated, rows
+from engine.graph.fuse_image import IMAGE_REWRITES
+from engine.graph.graph import Graph, GraphError, Node, Role, Value
+from engine.graph.ops import expression_of, rows
+from engine.graph.rewriter import Rewriter, widened
 
 MAX_ELEMENTWISE_INPUTS = 6  # with the output: within the 8 storage buffers that every device has
-
-
-class _Rewriter:
-    """The nodes of a graph while two of them at a time become one."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._nodes: list[Node | None] = list(graph.nodes)
-        self._producer = {v: i for i, node in enumerate(graph.nodes) for v in node.outputs}
-        self._readers = {v: set(at) for v, at in consumers(graph.nodes).items()}
-
-    def each(self, *ops: str) -> Iterator[tuple[int, Node]]:
-        """The nodes of some ops that still stand, in running order."""
-        for index in range(len(self._nodes)):
-            node = self._nodes[index]
-            if node is not None and node.op in ops:
-                yield index, node
-
-    def node(self, index: int) -> Node:
-        """The node that stands at an index."""
-        node = self._nodes[index]
-        if node is None:
-            raise GraphError(f'A rewrite of "{self._graph.name}" used a node that it had removed.')
-        return node
-
-    def readers(self, value: Value) -> list[int]:
-        """The indexes of the nodes that read a value, in order."""
-        return sorted(self._readers.get(value, ()))
-
-    def fusible(self, value: Value, reader: int) -> tuple[int, Node] | None:
-        """The node that writes ``value``, if it may merge into ``reader``, its only reader."""
-        at = self._producer.get(value)
-        if at is None or value.role is not Role.ACTIVATION or self.readers(value) != [reader]:
-            return None
-        return (at, self.node(at)) if self.may_move(at, reader) else None
-
-    def may_move(self, at: int, to: int) -> bool:
-        """Whether a node reads and changes the same things when it runs at ``to`` instead."""
-        moved = self.node(at)
-        if mutated(moved) or len(moved.outputs) != 1:
-            return False
-        between = (node for node in self._nodes[at + 1 : to] if node is not None)
-        changed = {value for node in between for value in mutated(node)}
-        return changed.isdisjoint(moved.inputs)
-
-    def replace(self, index: int, node: Node) -> None:
-        """Put a node where another one with the same outputs stood."""
-        self._forget(index)
-        self._nodes[index] = node
-        for value in node.inputs:
-            self._readers.setdefault(value, set()).add(index)
-
-    def remove(self, index: int) -> None:
-        """Take away a node whose output nobody reads any more."""
-        self._forget(index)
-        self._nodes[index] = None
-
-    def _forget(self, index: int) -> None:
-        for value in self.node(index).inputs:
-            self._readers[value].discard(index)
-
-    def result(self) -> Graph:
-        """The rewritten graph, checked."""
-        return self._graph.rebuilt(node for node in self._nodes if node is not None)
-
-
-def _widened(node: Node, into: Node, swaps: dict[str, Value], **attrs: Any) -> Node:
-    """``node`` with inputs exchanged or added by name, writing the outputs of ``into``."""
-    order = (*OPS[node.op].required, *OPS[node.op].optional)  # one order: fewer distinct kernels
-    both = {**node.named, **swaps}
-    named = {part: both[part] for part in order if part in both}
-    full = {**node.attrs, **attrs, "inputs": tuple(named)}
-    return Node(node.op, tuple(named.values()), into.outputs, full)
 
 
 def gated_into_linear(graph: Graph) -> Graph:
@@ -97,26 +25,26 @@ def gated_into_linear(graph: Graph) -> Graph:
     Only where W is one object: its gate and up rows lie half the matrix apart, and a kernel that
     reads both binds one object.
     """
-    work = _Rewriter(graph)
+    work = Rewriter(graph)
     for index, node in work.each("gated"):
         found = work.fusible(node.inputs[0], index)
         if found is None or not _plain_linear(found[1]) or not node.attrs["gate_first"]:
             continue
         at, linear = found
         if len(linear.named["weight"].weight.parts) == 1:
-            work.replace(index, _widened(linear, node, {}, gated=node.attrs["act"]))
+            work.replace(index, widened(linear, node, {}, gated=node.attrs["act"]))
             work.remove(at)
     return work.result()
 
 
 def residual_into_linear(graph: Graph) -> Graph:
     """``add(r, linear(x, W))`` becomes one linear with the extra input residual."""
-    work = _Rewriter(graph)
+    work = Rewriter(graph)
     for index, node in work.each("add"):
         for value, other in (node.inputs[::-1], node.inputs):
             found = work.fusible(value, index)
             if found is not None and value is not other and _plain_linear(found[1]):
-                work.replace(index, _widened(found[1], node, {"residual": other}))
+                work.replace(index, widened(found[1], node, {"residual": other}))
                 work.remove(found[0])
                 break
     return work.result()
@@ -132,7 +60,7 @@ def norm_into_linear(graph: Graph) -> Graph:
     Only for one row, where every workgroup can afford to sum its squares again, and only when all
     readers of the norm are linears, so that the norm itself goes.
     """
-    work = _Rewriter(graph)
+    work = Rewriter(graph)
     for at, norm in work.each("rms_norm"):
         value = norm.output
         readers = work.readers(value)
@@ -143,7 +71,7 @@ def norm_into_linear(graph: Graph) -> Graph:
         swaps = {"x": norm.named["x"], "gain": norm.named["gain"]}
         for index in readers:
             linear = work.node(index)
-            work.replace(index, _widened(linear, linear, swaps, norm_eps=norm.attrs["eps"]))
+            work.replace(index, widened(linear, linear, swaps, norm_eps=norm.attrs["eps"]))
         work.remove(at)
     return work.result()
 
@@ -157,7 +85,7 @@ def _takes_norm(node: Node, value: Value) -> bool:
 
 def elementwise_chain(graph: Graph) -> Graph:
     """Elementwise ops that feed one another become one ``elementwise`` node with an Expression."""
-    work = _Rewriter(graph)
+    work = Rewriter(graph)
     for index, node in work.each("elementwise", *ARITHMETIC):
         merged: Node | None = node
         while merged is not None:
@@ -166,7 +94,7 @@ def elementwise_chain(graph: Graph) -> Graph:
     return work.result()
 
 
-def _absorb(work: _Rewriter, index: int, node: Node) -> Node | None:
+def _absorb(work: Rewriter, index: int, node: Node) -> Node | None:
     """The node with one of its elementwise producers merged into it, or None."""
     outer = expression_of(node)
     for value in node.inputs if outer is not None else ():
@@ -202,6 +130,7 @@ REWRITES: dict[str, Callable[[Graph], Graph]] = {
     "gated_into_linear": gated_into_linear,
     "residual_into_linear": residual_into_linear,
     "norm_into_linear": norm_into_linear,
+    **IMAGE_REWRITES,
     "elementwise_chain": elementwise_chain,
 }
 

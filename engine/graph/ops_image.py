@@ -103,7 +103,7 @@ def _fused_conv(call: Call, desc: TensorDesc, out: TensorDesc) -> None:
         have = shape_text(call.tensor("residual").shape)
         call.fail(f"residual is {have}, and y is {shape_text(out.shape)}.")
     if "table" in call.named:
-        have, want = call.tensor("table", (DType.F32,)).shape, _table_shape(desc.shape)
+        have, want = call.tensor("table", (DType.F32,)).shape, table_shape(desc.shape)
         if have != want:
             call.fail(f"table is {shape_text(have)} where {shape_text(want)} is needed.")
     elif call.attrs["norm_act"] is not None:
@@ -116,7 +116,8 @@ def _shift(call: Call, shape: Shape) -> None:
         call.fail(f"shift is {shape_text(have)} where [{shape.b}, {shape.c}] is needed.")
 
 
-def _table_shape(shape: Shape) -> Shape:
+def table_shape(shape: Shape) -> Shape:
+    """The table of a group norm over such a tensor: scales, then shifts, for each picture."""
     return Shape(b=shape.b, w=2, c=shape.c)
 
 
@@ -138,7 +139,7 @@ def _group_norm(call: Call) -> Descs:
 
 
 def _group_table(call: Call) -> Descs:
-    return (TensorDesc(_table_shape(_normed(call).shape)),)
+    return (TensorDesc(table_shape(_normed(call).shape)),)
 
 
 def _layer_norm(call: Call) -> Descs:

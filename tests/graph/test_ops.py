@@ -134,7 +134,10 @@ def test_defaults_are_filled_in():
         (lambda: linear("x=x weight=w64 gain=gain"), "needs both the input gain and the attr"),
         (lambda: apply("linear", "x w64", norm_eps=1e-5), "needs both the input gain and the"),
         (lambda: apply("linear", "x w33", gated="silu"), "33 rows, which is no gate and up pair"),
-        (lambda: apply("linear", "x w64", gated="relu"), "one of silu, gelu_tanh, gelu, not 'relu'"),
+        (
+            lambda: apply("linear", "x w64", gated="relu"),
+            "one of silu, gelu_tanh, gelu, not 'relu'",
+        ),
         (
             lambda: linear("x=x weight=w64 residual=x"),
             r"linear\(x=x, weight=w64, residual=x\): residual is \[3, 32\], and y is \[3, 64\]",
