@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from kernels.kernel_nodes import PLACES, close, make_node, rows_of, run, value
 
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.gpu.device import Device
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.kernels import attention
+from engine.kernels.attention_prefill import MatrixVariant
+from engine.kernels.base import Dispatch, Shader, generate
 from engine.kernels.state import WORDS, pack_state
 from engine.tensor.descriptor import DType, Shape, Storage, TensorDesc
 
@@ -201,6 +206,85 @@ def test_variants_for_real_gpus(full: Device, case: Case) -> None:
 @pytest.mark.parametrize("case", [GPU_CASES[0], GPU_CASES[3]], ids=["decode", "prefill"])
 def test_variants_for_real_gpus_on_lesser_devices(device: Device, case: Case) -> None:
     check(device, replace(case, cache=DType.F32), kind="integrated")
+
+
+#: Matrix units of 8x4x8 as plain code: every lane does the whole product and stores the same.
+#: state[15] is 0; no compiler knows, so none unrolls the loops.
+PRODUCT = """
+fn load_right(at: u32, by_columns: bool, pitch: u32) -> Right {
+    var r: Right;  // [k = 8][n = 4]
+    for (var i = 0u; i < 32u + state[15]; i++) {
+        let steps = select(vec2<u32>(pitch, 1u), vec2<u32>(1u, pitch), by_columns);
+        r[i] = f32(tile[at + i / 4u * steps.x + i % 4u * steps.y]);
+    }
+    return r;
+}
+fn multiply(a: Left, b: Right, c: Sums) -> Sums {
+    var x = a;
+    var y = b;
+    var r = c;  // [m = 8][n = 4]
+    for (var i = 0u; i < 32u + state[15]; i++) {
+        for (var j = 0u; j < 8u + state[15]; j++) {
+            r[i] += x[i / 4u * 8u + j] * y[j * 4u + i % 4u];
+        }
+    }
+    return r;
+}
+fn store(at: u32, value: Sums, pitch: u32) {
+    var r = value;
+    for (var i = 0u; i < 32u + state[15]; i++) { scores[at + i / 4u * pitch + i % 4u] = r[i]; }
+}
+"""
+LOAD_LEFT = """
+fn left_of_SOURCE(at: u32, pitch: u32) -> Left {
+    var r: Left;  // [m = 8][k = 8]
+    for (var i = 0u; i < 64u + state[15]; i++) { r[i] = f32(SOURCE[at + i / 8u * pitch + i % 8u]); }
+    return r;
+}
+"""
+
+
+def emulated(source: str) -> str:
+    """A shader of such matrix units as one that any device runs (slowly)."""
+    source = re.sub(r"subgroup_matrix_left<[^>]*>", "array<f32, 64>", source)
+    source = re.sub(r"subgroup_matrix_\w+<[^>]*>", "array<f32, 32>", source)
+    for name in ("tile", "weights"):
+        load = rf"subgroupMatrixLoad<Left>\(&{name}, (.*?), false, "
+        source = re.sub(load, rf"left_of_{name}(\1, ", source)
+        source += LOAD_LEFT.replace("SOURCE", name)
+    source = source.replace("subgroupMatrixLoad<Right>(&tile, ", "load_right(")
+    source = source.replace("subgroupMatrixMultiplyAccumulate", "multiply")
+    source = re.sub(r"subgroupMatrixStore\(&scores, (.*?), false, ", r"store(\1, ", source)
+    return source + PRODUCT
+
+
+@pytest.mark.skipif(
+    "DRIFTWOOD_SLOW_TESTS" not in os.environ,
+    reason="emulated matrix units compile for half a minute",
+)
+def test_matrix_units(full: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = MatrixShape(8, 4, 8, "f16", "f32")
+    caps = replace(full.caps, kind="discrete", matrix=(unit,), subgroup_min=32, subgroup_max=32)
+    case = prefill(tokens=35, count=35, head_dim=8, window=9, softcap=3.0, cache=DType.F16)
+    node, inputs, want = build(case)
+
+    def plain(dispatch: Dispatch, on: Capabilities) -> Shader:
+        shader = generate(dispatch, on)
+        return replace(shader, source=emulated(shader.source))
+
+    monkeypatch.setattr("engine.kernels.run.generate", plain)
+    (have,) = run(full, MatrixVariant(1, 8).lower(node, caps), inputs, [node.output])
+    close(have.reshape(want.shape), want, DType.F16, 4)
+
+
+def test_matrix_units_come_first_where_they_are(full: Device) -> None:
+    unit = MatrixShape(16, 16, 16, "f16", "f32")
+    caps = replace(full.caps, kind="discrete", matrix=(unit,), subgroup_min=32, subgroup_max=32)
+    half, _, _ = build(prefill(cache=DType.F16, head_dim=64))
+    assert next(iter(attention.variants(half, caps))).startswith("matrix")
+    for case in (prefill(head_dim=64), prefill(cache=DType.F16, head_dim=12)):
+        node, _, _ = build(case)
+        assert not any(name.startswith("matrix") for name in attention.variants(node, caps))
 
 
 def test_heads_of_odd_width_are_refused(full: Device) -> None:
