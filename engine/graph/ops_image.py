@@ -20,7 +20,7 @@ from engine.graph.expression import ACTIVATIONS
 from engine.graph.node import Role
 from engine.tensor.descriptor import DType, Shape, TensorDesc
 
-STEP_WORDS = 32  # f32 words of one row of the step table
+STEP_WORDS = 40  # f32 words of one row of the step table
 HISTORY = 3  # tensors that a sampler may keep from step to step
 
 
@@ -80,9 +80,9 @@ def _conv2d(call: Call) -> Descs:
         )
     if upsample not in (1, 2):
         call.fail(f"upsample must be 1 or 2, not {upsample}.")
+    high, wide = _enlarged(call, shape, upsample)
     left, top, right, bottom = padding
-    rest_h = shape.h * upsample + top + bottom - height
-    rest_w = shape.w * upsample + left + right - width
+    rest_h, rest_w = high + top + bottom - height, wide + left + right - width
     if min(rest_h, rest_w) < 0:
         call.fail(f"a {height}x{width} kernel does not fit {shape_text(shape)} with its padding.")
     out = replace(
@@ -90,6 +90,18 @@ def _conv2d(call: Call) -> Descs:
     )
     _fused_conv(call, desc, out)
     return (out,)
+
+
+def _enlarged(call: Call, shape: Shape, upsample: int) -> tuple[int, int]:
+    """Height and width after upsampling and cropping to ``crop``."""
+    crop = call.attrs["crop"]
+    if crop is None:
+        return shape.h * upsample, shape.w * upsample
+    _whole(call, "crop", crop, 1)
+    high, wide = crop
+    if high > shape.h * upsample or wide > shape.w * upsample:
+        call.fail(f"a crop to {high}x{wide} is larger than {shape_text(shape)} enlarged.")
+    return high, wide
 
 
 def _fused_conv(call: Call, desc: TensorDesc, out: TensorDesc) -> None:
@@ -264,7 +276,14 @@ IMAGE_OPS: dict[str, OpSpec] = {
         ("x", "weight"),
         optional=("skip", "bias", "shift", "residual", "table"),
         attrs=("kernel",),
-        defaults={"stride": 1, "padding": 0, "upsample": 1, "act": None, "norm_act": None},
+        defaults={
+            "stride": 1,
+            "padding": 0,
+            "upsample": 1,
+            "crop": None,  # height and width that are left of the upsampled x, from its top left
+            "act": None,
+            "norm_act": None,
+        },
     ),
     "group_norm": OpSpec(
         _group_norm, _NORM, optional=("skip",), attrs=("groups", "eps"), defaults={"act": None}

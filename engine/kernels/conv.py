@@ -148,10 +148,12 @@ def geometry(node: Node) -> dict[str, Any]:
     shape, out = named["x"].tensor.shape, node.output.tensor.shape
     kernel_h, kernel_w = kernel_size(attrs["kernel"])
     left, top, _, _ = sides(attrs["padding"])
+    up = attrs["upsample"]
+    high, wide = attrs["crop"] or (shape.h * up, shape.w * up)
     skip = named["skip"].tensor.shape.c if "skip" in named else 0
     return {
-        "height": shape.h,
-        "width": shape.w,
+        "height": high,
+        "width": wide,
         "out_height": out.h,
         "out_width": out.w,
         "pixels": rows_of(out),
@@ -160,7 +162,7 @@ def geometry(node: Node) -> dict[str, Any]:
         "stride": attrs["stride"],
         "pad_left": left,
         "pad_top": top,
-        "up": attrs["upsample"] // 2,
+        "up": up // 2,
         "channels": shape.c + skip,
         "x_channels": shape.c,
         "columns_in": named["weight"].weight.cols,

@@ -22,21 +22,33 @@ from engine.kernels.grid import fold
 
 STEP = 0  #: word of the state: which row of the table is next
 STATE_WORDS = 4
-FACTORS = HISTORY + 3  # of x, model, what was kept, noise
-GUIDANCE, IN_SCALE, TIMESTEP, INIT_SCALE, NOISE_SCALE = range(24, 29)
+FACTORS = HISTORY + 4  # of x, model, what was kept, noise, denoised
+_WORDS = (
+    "GUIDANCE",
+    "IN_SCALE",
+    "TIMESTEP",
+    "INIT_SCALE",
+    "NOISE_SCALE",
+    "DENOISED_X",
+    "DENOISED_MODEL",
+    "CLIP",
+)
+_AT = {name: (HISTORY + 1) * FACTORS + index for index, name in enumerate(_WORDS)}
+NO_CLIP = 3.0e38
 SIZE = 64
 
-_NAMES = ("STEP", "GUIDANCE", "IN_SCALE", "TIMESTEP", "INIT_SCALE", "NOISE_SCALE")
 #: WGSL constants of the words of the state and of a row of the table.
-STEP_WGSL = "".join(f"const {name}: u32 = {globals()[name]}u;\n" for name in _NAMES)
+STEP_WGSL = "".join(
+    f"const {name}: u32 = {word}u;\n" for name, word in {"STEP": STEP, **_AT}.items()
+)
 
 
 @dataclass(frozen=True)
 class StepFactors:
-    """One step. ``x`` and each of ``kept`` are factors of (x, model, kept 0 to 2, noise).
+    """One step. ``x`` and each of ``kept`` are factors of (x, model, kept 0 to 2, noise, denoised).
 
-    A multi-step sampler keeps its converted outputs: ``kept[0] = (u, v, 0, 0, 0, 0)`` keeps
-    u x + v model, ``kept[1] = (0, 0, 1, 0, 0, 0)`` what was kept before.
+    Missing ones are 0. A multi-step sampler keeps its converted outputs: ``kept[0] = (u, v)`` keeps
+    u x + v model, ``kept[1] = (0, 0, 1)`` what was kept before.
 
     Attributes:
         timestep: what the network is told.
@@ -44,6 +56,8 @@ class StepFactors:
         in_scale: of x on its way into the network.
         init_scale, noise_scale: of the first picture and its noise once the step is done; only for
             ``inpaint_blend``.
+        denoised: factors of x and the model's output that give the clean picture.
+        clip: what that is held to, from -clip to clip.
     """
 
     timestep: float
@@ -53,10 +67,12 @@ class StepFactors:
     in_scale: float = 1.0
     init_scale: float = 1.0
     noise_scale: float = 0.0
+    denoised: tuple[float, float] = (0.0, 0.0)
+    clip: float = NO_CLIP
 
 
 def pack_steps(steps: Sequence[StepFactors]) -> np.ndarray:
-    """The step table's contents, float32 ``[steps, 32]``.
+    """The step table's contents, float32 ``[steps, STEP_WORDS]``.
 
     Raises:
         ValueError: a step has more factors, or keeps more, than a row holds.
@@ -68,8 +84,15 @@ def pack_steps(steps: Sequence[StepFactors]) -> np.ndarray:
             raise ValueError(f"A step keeps at most {HISTORY} sums of {FACTORS} factors each.")
         for index, factors in enumerate(sums):
             row[index * FACTORS : index * FACTORS + len(factors)] = factors
-        row[GUIDANCE], row[IN_SCALE], row[TIMESTEP] = step.guidance, step.in_scale, step.timestep
-        row[INIT_SCALE], row[NOISE_SCALE] = step.init_scale, step.noise_scale
+        row[_AT["GUIDANCE"] :][: len(_WORDS)] = (
+            step.guidance,
+            step.in_scale,
+            step.timestep,
+            step.init_scale,
+            step.noise_scale,
+            *step.denoised,
+            step.clip,
+        )
     return table
 
 
@@ -132,6 +155,7 @@ def _step(node: Node, caps: Capabilities) -> Dispatch:
         binds,
         guided=count["model"] == 2,
         kept=count["history"],
+        factors=FACTORS,
         noises=count["noise"],
         has_noise="noise" in named,
     )

@@ -40,6 +40,7 @@ class Case:
     stride: int = 1
     padding: int | tuple[int, int, int, int] = 1
     upsample: int = 1
+    crop: tuple[int, int] | None = None
     skip: int = 0
     fused: frozenset[str] = frozenset()
     act: str | None = None
@@ -64,6 +65,8 @@ def columns(x: np.ndarray, case: Case) -> np.ndarray:
     """Every output pixel's taps, ``[b, h, w, taps * channels]``."""
     if case.upsample == 2:
         x = x.repeat(2, axis=1).repeat(2, axis=2)
+    if case.crop is not None:
+        x = x[:, : case.crop[0], : case.crop[1]]
     p = case.padding
     left, top, right, bottom = (p, p, p, p) if isinstance(p, int) else p
     x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
@@ -108,6 +111,7 @@ def problem(case: Case, seed: int = 5) -> Problem:
         "stride": case.stride,
         "padding": case.padding,
         "upsample": case.upsample,
+        "crop": case.crop,
         "act": case.act,
         "norm_act": case.norm_act,
     }
@@ -183,6 +187,7 @@ def light(variant: Variant) -> bool:
         Case(stride=2),
         Case(stride=2, padding=(0, 0, 1, 1), height=6, width=8),
         Case(upsample=2, channels=12, batch=2),
+        Case(upsample=2, crop=(9, 13)),
         Case(height=1, width=1, outputs=5, batch=3),
         Case(channels=3, kernel=5, padding=2, stride=2, upsample=2),
     ],

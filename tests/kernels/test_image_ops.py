@@ -11,10 +11,11 @@ import pytest
 from engine.gpu.device import Device
 from engine.graph.graph import Graph, GraphError
 from engine.graph.node import Role, Value
+from engine.graph.ops_image import STEP_WORDS
 from engine.kernels import elementwise, preview, scheduler_step, timestep
 from engine.kernels.registry import lower
 from engine.kernels.run import run_once
-from engine.kernels.scheduler_step import STATE_WORDS, StepFactors, pack_steps
+from engine.kernels.scheduler_step import NO_CLIP, STATE_WORDS, StepFactors, pack_steps
 from engine.tensor.descriptor import DType, Shape, TensorDesc, vector
 
 ERF = np.vectorize(math.erf)
@@ -90,7 +91,7 @@ def loop(shape: Shape) -> tuple[Graph, Value, Value, Value]:
     """A graph with x, a table of two steps, and the state."""
     graph = Graph("test")
     x = graph.value("x", TensorDesc(shape), Role.CACHE)
-    steps = graph.value("steps", vector(2 * 32), Role.INPUT)
+    steps = graph.value("steps", vector(2 * STEP_WORDS), Role.INPUT)
     state = graph.value("state", TensorDesc(Shape(c=STATE_WORDS), DType.U32), Role.STATE)
     return graph, x, steps, state
 
@@ -112,15 +113,24 @@ def test_a_step_is_a_sum_of_everything(device: Device, channels: int, guided: bo
     graph.add("scheduler_step", {**given, "history": history, "noise": noise}, outputs=[])
     graph.add("advance_step", [state], outputs=[])
     rng = np.random.default_rng(7)
-    factors = rng.normal(size=(3, 6))
-    step = StepFactors(10.0, factors[0].tolist(), factors[1:].tolist(), guidance=4.5)
+    factors = rng.normal(size=(3, 7))
+    step = StepFactors(
+        10.0,
+        factors[0].tolist(),
+        factors[1:].tolist(),
+        guidance=4.5,
+        denoised=(0.5, -0.3),
+        clip=1.5 if channels == 4 else NO_CLIP,
+    )
     arrays = {v: rng.normal(size=_size(v)).astype(np.float32) for v in (x, model, history, noise)}
     inputs = {**arrays, steps: pack_steps([StepFactors(0.0, ()), step]), state: state_words(1)}
     new, kept, after = run(device, graph, inputs, x, history, state)
     out = arrays[model].astype(np.float64)
     if guided:
         out = out[:2] + 4.5 * (out[2:] - out[:2])
-    terms = [arrays[x], out, arrays[history][:2], arrays[history][2:], 0.0, arrays[noise][2:]]
+    clean = np.clip(0.5 * arrays[x] - 0.3 * out, -step.clip, step.clip)
+    kept_before = [arrays[history][:2], arrays[history][2:], 0.0]
+    terms = [arrays[x], out, *kept_before, arrays[noise][2:], clean]
     sums = [sum(f * t for f, t in zip(row, terms, strict=True)) for row in factors]
     np.testing.assert_allclose(new, sums[0], rtol=0, atol=2e-5)
     np.testing.assert_allclose(kept, np.concatenate(sums[1:]), rtol=0, atol=2e-5)
@@ -163,7 +173,7 @@ def test_what_lies_outside_a_mask_goes_back(device: Device, masks: int) -> None:
 
 
 def test_a_step_that_keeps_too_much_is_refused() -> None:
-    with pytest.raises(ValueError, match="keeps at most 3 sums of 6"):
+    with pytest.raises(ValueError, match="keeps at most 3 sums of 7"):
         pack_steps([StepFactors(0.0, (1.0,), [(1.0,)] * 4)])
     graph, x, steps, state = loop(Shape(1, 2, 2, 4))
     with pytest.raises(GraphError, match="as x, .* or two of them"):

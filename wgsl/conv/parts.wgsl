@@ -7,7 +7,7 @@ where p counts the output pixels of all pictures, pixels outside the picture are
 reads every input pixel twice in both directions, the channels of `skip` follow those of x, and f is
 the group norm that lies before:  norm_act(x * table[b, 0, c] + table[b, 1, c]).
 
-Parameters: height, width (of x), out_height, out_width, pixels (of all outputs), kernel_h, kernel_w,
+Parameters: height, width (of x once upsampled), out_height, out_width, pixels (of all outputs), kernel_h, kernel_w,
 stride, pad_left, pad_top, up (upsample is 1 << up), channels (of x and skip), x_channels (of x),
 columns_in (of the weight), groups (of 32 columns), outputs (channels of y), has_skip, has_table,
 norm_act and act (WGSL expressions of v, or none), first (output channel of the first row bound),
@@ -100,7 +100,7 @@ let tap = {{ tap }};
 // Above and left of the picture the difference wraps around and is then too large as well.
 let iy = at.y * {{ stride }}u + tap / {{ kernel_w }}u - {{ pad_top }}u;
 let ix = at.z * {{ stride }}u + tap % {{ kernel_w }}u - {{ pad_left }}u;
-if (iy >= {{ height * 2 ** up }}u || ix >= {{ width * 2 ** up }}u) {
+if (iy >= {{ height }}u || ix >= {{ width }}u) {
     return {{ zero }};
 }
 {%- endmacro %}

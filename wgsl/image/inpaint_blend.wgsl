@@ -1,7 +1,7 @@
 // What lies outside the mask goes back to the first picture, as noisy as this step leaves x:
 //     x' = mask * x + (1 - mask) * (INIT_SCALE * init + NOISE_SCALE * noise)
 // Bindings: x f32 [b, h, w, c] (changed), init and noise f32 [b, h, w, c], mask f32 [1 or b, h, w, 1],
-// steps f32 [n, 32], state u32. One invocation four channels.
+// steps f32 [n, words], state u32. One invocation four channels.
 
 {{ state_words }}
 @compute @workgroup_size({{ size }})

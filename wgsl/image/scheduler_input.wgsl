@@ -1,5 +1,5 @@
 // What the network gets: y = x * IN_SCALE of the step, once for each branch of the guidance.
-// Bindings: x f32 [b, h, w, c], steps f32 [n, 32], state u32, y [copies b, h, w, c] (written).
+// Bindings: x f32 [b, h, w, c], steps f32 [n, words], state u32, y [copies b, h, w, c] (written).
 
 {{ state_words }}
 @compute @workgroup_size({{ size }})

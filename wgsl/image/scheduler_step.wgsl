@@ -1,16 +1,18 @@
 // One step of any sampler, all of which are linear: x and what is kept from step to step become
 // sums of x, the model's output, what was kept before and noise, with the step's factors.
 //     model = uncond + GUIDANCE * (cond - uncond)      where the model ran both branches
-//     x', kept'_0, .. = M (x, model, kept_0, kept_1, kept_2, noise)      M: four rows of six factors
+//     denoised = clamp(DENOISED_X * x + DENOISED_MODEL * model, -CLIP, CLIP)
+//     x', kept'_0, .. = M (x, model, kept_0, kept_1, kept_2, noise, denoised)    M: four rows of factors
 // Bindings: x f32 [b, h, w, c] (changed), model [b or 2 b, h, w, c] (the uncond branch first), steps f32
-// [n, 32], state u32, history f32 [kept b, h, w, c] (changed), noise f32 [k b, h, w, c] (step n takes the
+// [n, words], state u32, history f32 [kept b, h, w, c] (changed), noise f32 [k b, h, w, c] (step n takes the
 // n modulo k-th). One invocation four channels.
 
 {{ state_words }}
 {% macro combined(row) %}
-fma(vec4<f32>(steps[at + {{ 6 * row }}u]), old, steps[at + {{ 6 * row + 1 }}u] * model_out)
-{%- for k in range(kept) %} + steps[at + {{ 6 * row + 2 + k }}u] * kept_{{ k }}{% endfor %}
-{%- if has_noise %} + steps[at + {{ 6 * row + 5 }}u] * random{% endif %}
+{% set f = row * factors %}
+fma(vec4<f32>(steps[at + {{ f }}u]), old, steps[at + {{ f + 1 }}u] * model_out)
+{%- for k in range(kept) %} + steps[at + {{ f + 2 + k }}u] * kept_{{ k }}{% endfor %}
+{%- if has_noise %} + steps[at + {{ f + 5 }}u] * random{% endif %} + steps[at + {{ f + 6 }}u] * denoised
 {%- endmacro %}
 @compute @workgroup_size({{ size }})
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -35,6 +37,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% if has_noise %}
     let random = noise_at(row + step % {{ noises }}u * {{ rows }}u, s);
 {% endif %}
+    let clean = fma(vec4<f32>(steps[at + DENOISED_X]), old, steps[at + DENOISED_MODEL] * model_out);
+    let denoised = clamp(clean, vec4<f32>(-steps[at + CLIP]), vec4<f32>(steps[at + CLIP]));
     x_put(row, s, {{ combined(0) }});
 {% for k in range(kept) %}
     history_put(row + {{ k * rows }}u, s, {{ combined(k + 1) }});
