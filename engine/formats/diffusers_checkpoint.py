@@ -23,7 +23,6 @@ from engine.formats.diffusers_configs import (
 )
 from engine.formats.diffusers_folder import clip_source, vae_source
 from engine.formats.diffusers_infer import (
-    SIZE_COUNT,
     infer_clip,
     infer_open_clip,
     infer_unet,
@@ -39,9 +38,11 @@ from engine.formats.diffusers_names import (
 from engine.formats.diffusers_types import (
     SCALE,
     SCALE_XL,
+    SIZE_COUNT,
     PipelineFiles,
     TokenizerFiles,
     VaeFiles,
+    check_parts,
     family_of,
 )
 from engine.formats.diffusers_weights import Weight, WeightSource, check_weights
@@ -110,6 +111,7 @@ def _open(file: SafetensorsFile, other: VaeFiles | None) -> PipelineFiles:
         vae, configs["vae"], weights["vae"] = _own_vae(file, parts[VAE], family)
     else:
         vae, weights["vae"] = other.scaled(SCALE_XL if family == "sdxl" else SCALE), other.weights
+    check_parts(label, unet, vae, tuple(config for config, _ in texts.values()))
     prediction, notes = guess_prediction(file, family)
     unet = replace(unet, sample_size=_sample_size(family, prediction))
     return PipelineFiles(

@@ -32,6 +32,7 @@ from engine.formats.diffusers_types import (
     PipelineFiles,
     TokenizerFiles,
     VaeFiles,
+    check_parts,
     family_of,
 )
 from engine.formats.diffusers_weights import Weight, WeightSource, check_weights
@@ -105,6 +106,7 @@ def _open(
         vae, weights["vae"] = _vae(path / "vae", configs["vae"], files)
     else:
         vae, weights["vae"] = other.scaled(_own_scale(path, unet, len(texts))), other.weights
+    check_parts(path.name, unet, vae, tuple(texts))
     return PipelineFiles(
         path=path,
         name=path.name,

@@ -16,7 +16,7 @@ from engine.formats.errors import CorruptFile
 Shapes = Mapping[str, tuple[int, ...]]  # names without the checkpoint's prefix
 
 HEAD_CHANNELS = 64
-SIZE_COUNT = 6  # SDXL's added embedding takes six numbers beside the pooled text
+SD2_LAYERS = 23  # of a text tower of 24
 
 
 def infer_unet(shapes: Shapes, label: str) -> dict[str, Any]:
@@ -105,18 +105,18 @@ def infer_clip(shapes: Shapes, label: str) -> dict[str, Any]:
 def infer_open_clip(shapes: Shapes, label: str, *, drop_last: bool) -> dict[str, Any]:
     """The CLIPTextModel JSON of an OpenCLIP text tower.
 
-    Stable Diffusion 2 never uses the last layer's output (``drop_last``); XL takes the last but one
-    and needs the last for its pooled output.
+    Stable Diffusion 2 never uses the last of its 24 layers, which some files leave out
+    (``drop_last``); XL takes the last but one and needs the last for its pooled output.
     """
     width = _dim(shapes, "token_embedding.weight", 1, label)
     layer = "transformer.resblocks.{}.mlp.c_fc.weight"
-    layers = _count(shapes, layer) - (1 if drop_last else 0)
+    layers = _count(shapes, layer)
     config: dict[str, Any] = {
         "model_type": "clip_text_model",
         "vocab_size": _dim(shapes, "token_embedding.weight", 0, label),
         "hidden_size": width,
         "intermediate_size": _dim(shapes, layer.format(0), 0, label),
-        "num_hidden_layers": layers,
+        "num_hidden_layers": min(layers, SD2_LAYERS) if drop_last else layers,
         "num_attention_heads": max(width // HEAD_CHANNELS, 1),
         "max_position_embeddings": _dim(shapes, "positional_embedding", 0, label),
         "hidden_act": "gelu",

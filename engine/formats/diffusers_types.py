@@ -10,9 +10,11 @@ from typing import Any, Self
 
 from engine.formats.diffusers_configs import TextConfig, TinyVaeConfig, UNetConfig, VaeConfig
 from engine.formats.diffusers_weights import WeightSource
+from engine.formats.errors import UnsupportedFile
 from engine.formats.safetensors import SafetensorsFile
 
 SCALE, SCALE_XL = 0.18215, 0.13025  # of latents, in Stable Diffusion 1 and 2, and in XL
+SIZE_COUNT = 6  # SDXL's added embedding takes six numbers beside the pooled text
 
 
 @dataclass(frozen=True)
@@ -107,3 +109,36 @@ def family_of(unet: UNetConfig, encoders: int) -> str:
     if unet.added_dim and encoders == 2:
         return "sdxl" if unet.cross_attention_dim == 2048 else "custom"
     return {768: "sd1", 1024: "sd2"}.get(unet.cross_attention_dim, "custom")
+
+
+def check_parts(
+    label: str,
+    unet: UNetConfig,
+    vae: VaeConfig | TinyVaeConfig,
+    texts: tuple[TextConfig, ...],
+) -> None:
+    """Raises UnsupportedFile unless the networks of a model go together."""
+    latents = vae.latent_channels
+    if unet.out_channels != latents:
+        raise UnsupportedFile(
+            f"{label}: the UNet makes latents of {unet.out_channels} channels and the VAE reads "
+            f"{latents}. They belong to different models."
+        )
+    if unet.in_channels not in (latents, 2 * latents + 1):
+        raise UnsupportedFile(
+            f"{label}: the UNet takes {unet.in_channels} channels. Driftwood runs those that take "
+            f"the picture alone ({latents}) or a mask and a masked picture besides "
+            f"({2 * latents + 1})."
+        )
+    width = sum(text.hidden_size for text in texts)
+    if unet.cross_attention_dim != width:
+        raise UnsupportedFile(
+            f"{label}: the UNet reads text of width {unet.cross_attention_dim}, and the text "
+            f"encoders give {width}. They belong to different models."
+        )
+    added = texts[-1].projection_dim + SIZE_COUNT * unet.added_time_dim
+    if unet.added_dim and unet.added_dim != added:
+        raise UnsupportedFile(
+            f"{label}: the UNet's added embedding has width {unet.added_dim}, and the pooled text "
+            f"and sizes give {added}."
+        )
