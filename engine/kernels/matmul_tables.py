@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.gpu.capabilities import Capabilities, MatrixShape
-from engine.kernels.quantise_blocks import FLOAT_KINDS
 from engine.tensor.weights import WeightDesc
 
 GROUP = 32  # columns of one group of weights
@@ -175,11 +174,10 @@ def preferred(desc: WeightDesc, tokens: int, caps: Capabilities) -> Iterator[Var
         return
     if caps.matrix:
         yield from _preferred_matrix(desc.rows, tokens)
-    # Without f16 the caller wants exact products: int8 activations are no part of that.
-    if caps.f16 and caps.dp4a and desc.kind not in FLOAT_KINDS:
-        yield from _preferred_dp4a(desc.rows, tokens)
+    # Signed bytes are faster yet, but round activations so coarsely that a greedy answer changes:
+    # no device takes them of itself.
     if caps.f16:
-        yield from (_F16[2], _F16[0]) if _tiles(desc.rows, tokens, 128, 128) >= 64 else _F16[:1]
+        yield _F16[0]
     if tokens > 64 and _tiles(desc.rows, tokens, 128, 128) >= 64:
         yield Variant("f32", 128, 128, 8, 8)
 
@@ -201,16 +199,3 @@ def _preferred_matrix(rows: int, tokens: int) -> Iterator[Variant]:
         yield _matrix(64, 64, 32, 32, prefetch=True)
     yield _matrix(32, 64, 32, 32, prefetch=True, by_bits=True)
     yield _matrix(32, 64, 32, 32, prefetch=True)
-
-
-def _preferred_dp4a(rows: int, tokens: int) -> Iterator[Variant]:
-    if tokens > 64 and _tiles(rows, tokens, 128, 128) >= 256:
-        yield _dp4a(128, 128, 8, 8, 2)
-        yield _dp4a(128, 128, 8, 8, 1)
-    if tokens > 64 and _tiles(rows, tokens, 128, 64) >= 128:
-        yield _dp4a(128, 64, 8, 8, 2)
-        yield _dp4a(128, 64, 8, 8, 1)
-    if tokens > 32:
-        yield _dp4a(64, 64, 4, 8, 2)
-        yield _dp4a(64, 64, 4, 8, 1)
-    yield _dp4a(32, 32, 4, 8, 1, prefetch=False)

@@ -199,8 +199,8 @@ def test_matrix_units_come_first(full: Device) -> None:
     assert styles(gpu(full.caps), Quant.F16) == {"matrix"}
 
 
-def test_then_int8_then_f16(full: Device) -> None:
-    assert styles(gpu(full.caps, matrix=())) == {"dp4a"}
+def test_then_f16_and_never_rounded_activations(full: Device) -> None:
+    assert styles(gpu(full.caps, matrix=())) == {"f16"}
     assert styles(gpu(full.caps, matrix=()), Quant.F16) == {"f16"}
     assert styles(gpu(full.caps, matrix=(), dp4a=False)) == {"f16"}
 
@@ -211,7 +211,7 @@ def test_without_f16_products_are_exact(full: Device) -> None:
 
 def test_a_matrix_of_other_types_is_no_help(full: Device) -> None:
     shapes = (MatrixShape(16, 16, 16, "f16", "f16"), MatrixShape(16, 16, 32, "i8", "i32"))
-    assert styles(gpu(full.caps, matrix=shapes)) == {"dp4a"}
+    assert styles(gpu(full.caps, matrix=shapes)) == {"f16"}
 
 
 @pytest.mark.parametrize("gated", [None, "silu"])
