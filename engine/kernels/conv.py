@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from engine.gpu.capabilities import Capabilities
@@ -16,6 +17,7 @@ from engine.graph.expression import activation
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.graph.ops import rows as rows_of
 from engine.graph.ops_image import kernel_size, sides
+from engine.kernels import group_norm
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.conv_tables import GROUP, VARIANTS, Variant, preferred
 from engine.kernels.grid import fold
@@ -34,6 +36,9 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     variant = choose(node, caps) if variant is None else variant
     if not allowed(variant, node, caps):
         raise GraphError(f"The convolution kernel {variant.name} cannot run this node here.")
+    if variant.apart:
+        before, node = _normed(node, caps)
+        return [before, *lower(node, caps, replace(variant, apart=False))]
     desc = node.named["weight"].weight
     if variant.splits == 1:
         return [_dispatch(node, caps, variant, run, None) for run in runs(desc, False)]
@@ -51,7 +56,9 @@ def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
 
 def candidates(node: Node, caps: Capabilities) -> list[Variant]:
     """The variants that may run the node on this device."""
-    return [variant for variant in VARIANTS if allowed(variant, node, caps)]
+    ways = (False, True) if "table" in node.named else (False,)
+    found = (replace(variant, apart=apart) for variant in VARIANTS for apart in ways)
+    return [variant for variant in found if allowed(variant, node, caps)]
 
 
 def choose(node: Node, caps: Capabilities) -> Variant:
@@ -62,9 +69,12 @@ def choose(node: Node, caps: Capabilities) -> Variant:
     """
     desc = node.named["weight"].weight
     best = preferred(rows_of(node.output.tensor.shape), desc.rows, desc.cols, caps)
+    apart = _better_apart(node)
     for variant in itertools.chain(best, VARIANTS):
-        if allowed(variant, node, caps):
-            return variant
+        for way in (apart, True) if "table" in node.named else (False,):
+            chosen = replace(variant, apart=way)
+            if allowed(chosen, node, caps):
+                return chosen
     raise GraphError(
         f"No convolution kernel runs here: this one binds {_buffers(node)} buffers, and this "
         f"device allows {caps.limits.storage_buffers}. Run it with less fused into it."
@@ -74,6 +84,8 @@ def choose(node: Node, caps: Capabilities) -> Variant:
 def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     """Whether the device and the node's shapes let a variant run."""
     desc = node.named["weight"].weight
+    if variant.apart:
+        _, node = _normed(node, caps)
     size = variant.invocations(caps)
     if not 0 < size <= min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
@@ -81,10 +93,31 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
         return False
     if variant.style == "f16" and not caps.f16:
         return False
+    if variant.style == "software" and (not caps.software or variant.pixels * 8 % size):
+        return False
     if variant.splits > 1 and -(-desc.cols // GROUP) < 2 * variant.splits * variant.step:
         return False
     aligned = all(start % VEC == 0 for start in desc.starts)
     return aligned and _buffers(node) <= caps.limits.storage_buffers
+
+
+def _better_apart(node: Node) -> bool:
+    """Whether a norm would be computed so often on the way in that it should be done before."""
+    height, width = kernel_size(node.attrs["kernel"])
+    return "table" in node.named and (height * width > 1 or node.attrs["norm_act"] is not None)
+
+
+def _normed(node: Node, caps: Capabilities) -> tuple[Dispatch, Node]:
+    """The dispatch that applies a node's table, and the node that reads what it writes."""
+    named, attrs = node.named, node.attrs
+    x = named["x"].tensor
+    desc = replace(x, shape=replace(x.shape, c=named["table"].tensor.shape.c))
+    normed = Value(f"{node.output.name}.normed", desc, Role.ACTIVATION)
+    before = group_norm.apply_table(named, normed, attrs["norm_act"], caps)
+    rest = {part: value for part, value in named.items() if part not in ("skip", "table")}
+    rest["x"] = normed
+    bare = {**attrs, "norm_act": None, "inputs": tuple(rest)}
+    return before, Node(node.op, tuple(rest.values()), node.outputs, bare)
 
 
 def _buffers(node: Node) -> int:
@@ -98,7 +131,9 @@ def _dispatch(
     desc = named["weight"].weight
     pixels = rows_of(node.output.tensor.shape)
     tiles = fold(-(-pixels // variant.pixels), caps)
-    grid = (tiles[0], tiles[1], -(-run.rows // variant.rows) * variant.splits)
+    lanes = variant.invocations(caps)
+    tile_rows = variant.rows or lanes * variant.lane_rows
+    grid = (tiles[0], tiles[1], -(-run.rows // tile_rows) * variant.splits)
     groups = -(-desc.cols // GROUP)
     split_groups = -(-groups // variant.splits // variant.step) * variant.step
     params: dict[str, Any] = {
@@ -111,9 +146,9 @@ def _dispatch(
         "splits": variant.splits,
         "split_groups": split_groups,
         "step": variant.step,
-        "threads": variant.invocations(caps),
+        "threads": lanes,
         "tile_pixels": variant.pixels,
-        "tile_rows": variant.rows,
+        "tile_rows": tile_rows,
         "lane_pixels": variant.lane_pixels,
         "lane_rows": variant.lane_rows,
         "prefetch": variant.prefetch,
@@ -123,7 +158,8 @@ def _dispatch(
     }
     binds = tuple(_binds(node, run, partial))
     label = f"conv {params['kernel_h']}x{params['kernel_w']} {pixels}x{desc.rows}x{desc.cols}"
-    return Dispatch("conv/tile.wgsl", params, binds, grid, f"{label} {variant.name}")
+    template = "software" if variant.style == "software" else "tile"
+    return Dispatch(f"conv/{template}.wgsl", params, binds, grid, f"{label} {variant.name}")
 
 
 def _merge(node: Node, caps: Capabilities, variant: Variant, partial: Value) -> Dispatch:

@@ -25,6 +25,8 @@ class Variant:
         prefetch: the next step is read while this one is computed.
         unroll: whether the slices of a group are written out.
         splits: parts of the columns that are added up apart.
+        apart: a group norm before is applied by a kernel of its own, once, instead of for every tap
+            and every tile of channels.
     """
 
     style: str
@@ -36,13 +38,17 @@ class Variant:
     prefetch: bool = False
     unroll: bool = True
     splits: int = 1
+    apart: bool = False
 
     @property
     def name(self) -> str:
         """A stable short name for tuning files and tables."""
-        tile = f"{self.pixels}x{self.rows}x{GROUP * self.step}"
         tail = "-p" if self.prefetch else ""
         tail += f"-s{self.splits}" if self.splits > 1 else ""
+        tail += "-apart" if self.apart else ""
+        if self.style == "software":
+            return f"software-{self.lane_pixels}x{self.lane_rows}{tail}"
+        tile = f"{self.pixels}x{self.rows}x{GROUP * self.step}"
         return f"{self.style}-{tile}-{self.lane_pixels}x{self.lane_rows}{tail}"
 
     def invocations(self, caps: Capabilities) -> int:
@@ -73,9 +79,12 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("f16", 128, 128, 8, 8),
     Variant("f16", 128, 128, 8, 8, prefetch=True),
     Variant("f16", 64, 64, 4, 8, splits=4),
+    *(Variant("software", n, 0, n, rows) for n in (4, 8, 16) for rows in (4, 8)),
 )
 
 
 def preferred(pixels: int, rows: int, cols: int, caps: Capabilities) -> Iterator[Variant]:
     """Variants for a product of ``pixels`` by ``rows`` over ``cols``, best first."""
+    if caps.software:
+        yield Variant("software", 8, 0, 8, 4)
     yield VARIANTS[1] if min(pixels, rows) > 32 else VARIANTS[0]

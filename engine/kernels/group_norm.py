@@ -7,6 +7,7 @@ the table is made and the convolution applies it as it reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,8 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     shape = node.output.tensor.shape
     desc = TensorDesc(Shape(b=shape.b, w=2, c=shape.c))
     table = Value(f"{node.output.name}.table", desc, Role.ACTIVATION)
-    return [*_make_table(node, caps, chosen, table), _apply(node, caps, table)]
+    named, act = {**node.named, "table": table}, node.attrs["act"]
+    return [*_make_table(node, caps, chosen, table), apply_table(named, node.output, act, caps)]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
@@ -57,7 +59,8 @@ def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
 
 
 def _make_table(node: Node, caps: Capabilities, variant: Variant, table: Value) -> list[Dispatch]:
-    named, params = node.named, _params(node)
+    named = node.named
+    params = _params(named, named["gain"].tensor.shape.elements)
     run = min(variant.run, params["pixels"])
     strands = -(-params["pixels"] // run)
     slices, batch, groups = params["slices"], params["batch"], int(node.attrs["groups"])
@@ -70,7 +73,7 @@ def _make_table(node: Node, caps: Capabilities, variant: Variant, table: Value) 
     first = Dispatch(
         "group_norm/moments.wgsl",
         {**shared, "size": size, "grid_x": grid[0]},
-        (*_reads(node), Bind("moments", moments, Access.WRITE)),
+        (*_reads(named), Bind("moments", moments, Access.WRITE)),
         grid,
         "group norm moments",
     )
@@ -96,28 +99,28 @@ def _make_table(node: Node, caps: Capabilities, variant: Variant, table: Value) 
     return [first, second]
 
 
-def _apply(node: Node, caps: Capabilities, table: Value) -> Dispatch:
-    act = node.attrs["act"]
+def apply_table(
+    named: Mapping[str, Value], y: Value, act: str | None, caps: Capabilities
+) -> Dispatch:
+    """y = act(x * scale + shift), of ``x`` (and ``skip``) with a ``table``, all three by name."""
     size = 64
-    grid = fold(-(-node.output.tensor.shape.vectors // size), caps)
+    grid = fold(-(-y.tensor.shape.vectors // size), caps)
     params = {
-        **_params(node),
+        **_params(named, y.tensor.shape.c),
         "act": None if act is None else activation(act, "v"),
         "size": size,
         "grid_x": grid[0],
     }
-    binds = (*_reads(node), Bind("table", table), Bind("y", node.output, Access.WRITE))
+    binds = (*_reads(named), Bind("table", named["table"]), Bind("y", y, Access.WRITE))
     return Dispatch("group_norm/apply.wgsl", params, binds, grid, "group norm apply")
 
 
-def _reads(node: Node) -> tuple[Bind, ...]:
-    return tuple(Bind(part, node.named[part]) for part in ("x", "skip") if part in node.named)
+def _reads(named: Mapping[str, Value]) -> tuple[Bind, ...]:
+    return tuple(Bind(part, named[part]) for part in ("x", "skip") if part in named)
 
 
-def _params(node: Node) -> dict[str, Any]:
-    named = node.named
+def _params(named: Mapping[str, Value], channels: int) -> dict[str, Any]:
     shape = named["x"].tensor.shape
-    channels = named["gain"].tensor.shape.elements
     return {
         "batch": shape.b,
         "height": shape.h,

@@ -166,12 +166,13 @@ def check(device: Device, case: Case, *, every: bool = False) -> None:
         (have,) = run_once(device, dispatches, made.inputs, made.planes, [made.node.output])
         half = variant.style in ("f16", "matrix") or case.dtype is DType.F16
         error = np.abs(have - made.want) / made.norms
-        assert error.max() < (3e-3 if half else 2e-5), variant.name
+        assert error.max() < (4e-3 if half else 2e-5), variant.name
 
 
 def light(variant: Variant) -> bool:
     """Whether a variant's shader is short: loops that are written out take seconds to compile."""
-    return not variant.unroll and variant.lane_pixels * variant.lane_rows <= 32
+    short = not variant.unroll or (variant.style == "software" and variant.pixels == 4)
+    return short and variant.lane_pixels * variant.lane_rows <= 32
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,17 @@ def test_many_tiles(full: Device) -> None:
     check(full, Case(channels=64, outputs=136, height=9, width=17, batch=2), every=True)
 
 
-def test_too_much_fused_says_so(small_limits: Device) -> None:
+def test_too_much_fused_is_taken_apart_or_says_so(small_limits: Device) -> None:
     made = problem(Case(skip=8, fused=ALL, quant=Quant.Q8_0, channels=24))
+    assert conv.choose(made.node, small_limits.caps).apart
+    few = replace(small_limits.caps, limits=replace(small_limits.caps.limits, storage_buffers=5))
     with pytest.raises(GraphError, match="binds 9 buffers"):
-        conv.lower(made.node, small_limits.caps)
+        conv.lower(made.node, few)
+
+
+@pytest.mark.parametrize(("kernel", "act", "apart"), [(1, None, False), (3, "silu", True)])
+def test_a_norm_is_done_apart_where_it_would_be_done_often(
+    full: Device, kernel: int, act: str | None, apart: bool
+) -> None:
+    case = Case(kernel=kernel, padding=kernel // 2, fused=frozenset({"table"}), norm_act=act)
+    assert conv.choose(problem(case).node, full.caps).apart is apart
