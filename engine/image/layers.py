@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.graph.graph import Graph
-from engine.graph.node import Value
+from engine.graph.node import Role, Value
 from engine.graph.ops import resolve
 from engine.image.weights import NetworkWeights
 from engine.tensor.descriptor import DType
@@ -35,16 +35,25 @@ class Layers:
         **attrs: Any,
     ) -> Value:
         """A node whose output has the layers' element type (or ``dtype``), or goes to ``out``."""
-        named = {part: value for part, value in inputs.items() if value is not None}
-        for value in named.values():
-            if value.role not in (value.role.ACTIVATION, value.role.OUTPUT):
-                self.graph.use(value)
+        named = self._used(inputs)
         if out is not None:
             self.graph.use(out)
             self.graph.add(op, named, outputs=[out], **attrs)
             return out
         _, made = resolve(op, tuple(named.values()), {**attrs, "inputs": tuple(named)})
         return self.graph.add(op, named, replace(made[0], dtype=dtype or self.dtype), **attrs)
+
+    def change(self, op: str, inputs: Mapping[str, Value | None], **attrs: Any) -> None:
+        """A node that only changes some of its inputs in place."""
+        self.graph.add(op, self._used(inputs), outputs=[], **attrs)
+
+    def _used(self, inputs: Mapping[str, Value | None]) -> dict[str, Value]:
+        """The inputs that there are; those from outside become values of the graph."""
+        named = {part: value for part, value in inputs.items() if value is not None}
+        for value in named.values():
+            if value.role is not Role.ACTIVATION:
+                self.graph.use(value)
+        return named
 
     def bias(self, name: str) -> Value | None:
         """The bias of a module, or None where it has none."""

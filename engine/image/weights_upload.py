@@ -24,6 +24,16 @@ Cancelled = Callable[[], bool]
 Item = tuple[NetworkWeights, Value]
 
 
+def silent(phase: str, done: int, total: int) -> None:
+    """A progress that nobody follows."""
+    del phase, done, total
+
+
+def never() -> bool:
+    """Nobody cancels."""
+    return False
+
+
 class LoadCancelledError(ImageError):
     """The person asked to stop loading; everything allocated so far has been given back."""
 
@@ -117,5 +127,6 @@ def _write(device: Device, value: Value, made: Packed | np.ndarray, store: Store
                 device.upload(part.scales.buffer, made.scales[first : first + rows])
         return
     target = store.tensors[value]
-    assert isinstance(target, BufferRange) and isinstance(made, np.ndarray)
+    assert isinstance(target, BufferRange)
+    assert isinstance(made, np.ndarray)
     device.upload(target.buffer, made.astype(np.float32), target.offset)

@@ -1,0 +1,162 @@
+"""The picture engine as the worker sees it: a device and at most one model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.gpu.device import Device
+from engine.image.errors import ImageError
+from engine.image.pipeline import Cancelled, OnStep, Pictures, Pipeline, model_name
+from engine.image.pipeline_model import load_model
+from engine.image.settings import ImageSettings
+from engine.image.weights_upload import Progress, never, silent
+
+Fields = dict[str, Any]
+
+
+class ImageEngine:
+    """Loads picture models and draws on one device. Not safe for threads.
+
+    Attributes:
+        memory_limit: bytes that may be held in all, or None for what the device has.
+    """
+
+    def __init__(self, device: Device, memory_limit: int | None = None) -> None:
+        self.device = device
+        self.memory_limit = memory_limit
+        self._pipeline: Pipeline | None = None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The loaded model at work; raises ImageError when there is none."""
+        if self._pipeline is None:
+            raise ImageError("No picture model is loaded.")
+        return self._pipeline
+
+    def load(
+        self,
+        path: Path,
+        *,
+        vae: Path | None = None,
+        progress: Progress = silent,
+        cancelled: Cancelled = never,
+    ) -> Fields:
+        """Load a diffusers folder or a checkpoint in place of the model before.
+
+        Args:
+            vae: an autoencoder to use instead of the model's own.
+            progress: called with ("reading" or "uploading", done, total).
+
+        Returns:
+            what the model is: name, family, defaults, limits, notes, bytes.
+
+        Raises:
+            FormatError: the files are broken, or not of a kind that is run.
+            OutOfMemoryError: they do not fit.
+            LoadCancelledError: ``cancelled()`` became true.
+        """
+        self.unload()
+        self.device.ledger.reset_peak()
+        model = load_model(
+            self.device,
+            path,
+            vae=vae,
+            memory_limit=self.memory_limit,
+            progress=progress,
+            cancelled=cancelled,
+        )
+        self._pipeline = Pipeline(self.device, model, self.memory_limit)
+        return self.info()
+
+    def info(self) -> Fields:
+        """The loaded model in plain values."""
+        model = self.pipeline.model
+        defaults = model.defaults
+        return {
+            "model": model_name(model.files.path),
+            "family": model.files.family,
+            "parameters": model.files.parameters,
+            "weight_bytes": model.weight_bytes,
+            "defaults": {
+                "width": defaults.width,
+                "height": defaults.height,
+                "steps": defaults.steps,
+                "guidance": defaults.guidance,
+                "sampler": defaults.sampler,
+            },
+            "prompt_tokens": model.tokenizers[0].limit,
+            "latent_channels": model.vae_config.latent_channels,
+            "latent_factor": model.vae_config.factor,
+            "notes": list(model.notes),
+            **self._device_fields(),
+        }
+
+    def _device_fields(self) -> Fields:
+        return {"device": self.device.caps.device, "backend": self.device.caps.backend}
+
+    def generate(
+        self,
+        settings: ImageSettings,
+        on_step: OnStep | None = None,
+        cancelled: Cancelled = never,
+        progress: Progress = silent,
+    ) -> tuple[list[Any], Fields]:
+        """Draw.
+
+        Args:
+            on_step: called with (step, total, seconds left or None, preview or None); the preview
+                is uint8 [pictures, h, w, 4] at the size of the latents.
+            progress: called with ("uploading", "compiling" or "decoding", done, total).
+
+        Returns:
+            the pictures, uint8 [h, w, 3] each, and plain values about them: seeds, settings,
+            seconds, seconds_per_step, notes, cancelled, peak_bytes.
+
+        Raises:
+            ImageError: a setting, file or size that cannot be (TooLargeError names one that fits).
+            GpuError: memory ran out, or the device was lost.
+        """
+        made = self.pipeline.generate(settings, on_step or _no_step, cancelled, progress)
+        return made.images, self._fields(made)
+
+    def _fields(self, made: Pictures) -> Fields:
+        return {
+            "seeds": made.seeds,
+            "settings": made.settings.as_dict(),
+            "seconds": made.seconds,
+            "seconds_per_step": made.seconds_per_step,
+            "notes": made.notes,
+            "cancelled": made.cancelled,
+            "peak_bytes": self.device.ledger.totals().peak,
+            "model": model_name(self.pipeline.model.files.path),
+            **self._device_fields(),
+        }
+
+    def count_tokens(self, prompt: str) -> Fields:
+        """Tokens of a prompt, how many the model reads at once, and what does not fit."""
+        from engine.image.prompt import encode_prompt
+
+        encoded = encode_prompt(self.pipeline.model.tokenizers[0], prompt)
+        return {
+            "tokens": encoded.tokens,
+            "limit": encoded.limit,
+            "chunks": encoded.chunks,
+            "cut": encoded.cut,
+            "note": encoded.note,
+        }
+
+    def unload(self) -> None:
+        """Free the loaded model, if there is one."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            pipeline.release()
+            pipeline.model.destroy()
+
+    def close(self) -> None:
+        """Free everything but the device, which the caller owns."""
+        self.unload()
+
+
+def _no_step(step: int, total: int, seconds_left: float | None, preview: Any) -> None:
+    del step, total, seconds_left, preview

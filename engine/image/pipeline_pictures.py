@@ -1,0 +1,102 @@
+"""Pictures, masks and latents that a run starts from: read, brought to size, checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from engine.image.errors import PictureFileError, SettingError
+
+Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8]
+MAX_PIXELS = 1 << 26  # of a picture to start from: larger files are mistakes or attacks
+
+
+def read_picture(path: str, width: int, height: int) -> Floats:
+    """A picture brought to [height, width, 3] in -1..1: scaled to cover, cut around the middle.
+
+    Raises:
+        PictureFileError: it cannot be read.
+    """
+    with _opened(path) as image:
+        upright = ImageOps.exif_transpose(image)
+        flat = Image.new("RGB", upright.size, "white")
+        rgba = upright.convert("RGBA")
+        flat.paste(rgba, mask=rgba.getchannel("A"))
+        fitted = ImageOps.fit(flat, (width, height), Image.Resampling.LANCZOS)
+    return np.asarray(fitted, np.float32) / np.float32(127.5) - np.float32(1)
+
+
+def read_mask(path: str, width: int, height: int) -> Floats:
+    """A mask brought to [height, width] in 0..1; 1 (white) is made anew.
+
+    Raises:
+        PictureFileError: it cannot be read.
+        SettingError: it is all black.
+    """
+    with _opened(path) as image:
+        upright = ImageOps.exif_transpose(image)
+        if "A" in upright.getbands():
+            black = Image.new("RGBA", upright.size, "black")
+            upright = Image.alpha_composite(black, upright.convert("RGBA"))
+        fitted = ImageOps.fit(upright.convert("L"), (width, height), Image.Resampling.BILINEAR)
+    mask = np.asarray(fitted, np.float32) / np.float32(255)
+    if not np.any(mask >= 0.5):
+        raise SettingError("The mask is all black, so nothing would change. Paint a part white.")
+    return mask
+
+
+def _opened(path: str) -> Image.Image:
+    try:
+        image = Image.open(path)
+        if image.width * image.height > MAX_PIXELS:
+            raise PictureFileError(
+                f"{Path(path).name} has {image.width:,} x {image.height:,} pixels, which is more "
+                "than a picture to start from may have."
+            )
+        image.load()
+    except UnidentifiedImageError as error:
+        raise PictureFileError(f"{Path(path).name} is no picture that can be read.") from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise PictureFileError(f"{Path(path).name} cannot be read: {error}.") from error
+    return image
+
+
+def latent_mask(mask: Floats, factor: int) -> Floats:
+    """A mask of pixels [h, w] as one of latents [h / f, w / f]: 1 where any pixel is made anew."""
+    height, width = mask.shape
+    blocks = (mask >= 0.5).reshape(height // factor, factor, width // factor, factor)
+    return blocks.any(axis=(1, 3)).astype(np.float32)
+
+
+def read_latents(path: str, shape: tuple[int, int, int, int]) -> Floats:
+    """Noise to start from, float32 [count, channels, h, w] in the file, as [count, h, w, channels].
+
+    Raises:
+        SettingError: it is no such file, or of another shape.
+    """
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise SettingError(f"{Path(path).name} is no .npy file of latents: {error}.") from error
+    count, height, width, channels = shape
+    want = (count, channels, height, width)
+    if not isinstance(array, np.ndarray) or array.shape != want or array.dtype.kind != "f":
+        found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "a set"
+        raise SettingError(f"The latents must be float32 {list(want)}; the file holds {found}.")
+    if not np.isfinite(array).all():
+        raise SettingError("The latents hold numbers that are not finite.")
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1), np.float32)
+
+
+def to_pixels(picture: Floats) -> Pixels:
+    """A picture in -1..1 as bytes."""
+    return np.rint(np.clip(picture * 127.5 + 127.5, 0, 255)).astype(np.uint8)
+
+
+def dead(pixels: Pixels) -> bool:
+    """Whether a picture is one plain colour, as it is when a network gave nothing."""
+    return bool((pixels == pixels[0, 0]).all())

@@ -1,0 +1,198 @@
+"""The denoising loop on the GPU: one recorded step, replayed; nothing is read back but previews."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.gpu.commands import CommandList, submit
+from engine.gpu.ledger import Purpose
+from engine.gpu.readback import ReadbackRing
+from engine.gpu.shaders import BufferRange
+from engine.graph.node import Value
+from engine.image.pipeline_model import ImageModel
+from engine.image.runner_costs import cut
+from engine.image.runner_graph import Job, StepGraph, build_step, step_table
+from engine.image.schedulers import Schedule
+from engine.image.unet import ContextGraph, build_context
+from engine.kernels.preview import unpack_rgba
+from engine.kernels.run import read_tensor, write_tensor
+
+Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8]
+#: Seconds that one submit may take, and operations a second assumed before the first is measured.
+SUBMIT_SECONDS = 0.08
+FIRST_GUESS_SOFTWARE, FIRST_GUESS_GPU = 4e9, 1e12
+
+OnCall = Callable[[int, Pixels], None]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with; all arrays channels last.
+
+    Attributes:
+        x: latents at the first call's noise level, [count, h, w, c].
+        text: both branches' hidden states, unconditional first, [batch, tokens, width].
+        added: pooled text and sizes, or the embedded guidance, [batch, width], or None.
+        noise: fresh noise for a call, [count, h, w, c].
+        init, init_noise, mask: for inpainting: the clean latents and their noise as ``x``, and
+            [count or 1, h, w, 1], 1 where the picture is made anew.
+    """
+
+    x: Floats
+    text: Floats
+    schedule: Schedule
+    guidance: float
+    added: Floats | None = None
+    noise: Callable[[int], Floats] | None = None
+    init: Floats | None = None
+    init_noise: Floats | None = None
+    mask: Floats | None = None
+
+
+@dataclass
+class Denoiser:
+    """The denoiser of a model, compiled for one job.
+
+    Attributes:
+        speed: operations a second, measured.
+    """
+
+    model: ImageModel
+    job: Job
+    step: StepGraph
+    context: ContextGraph
+    speed: float
+    _pieces: list[CommandList] = field(default_factory=list[CommandList])
+    _ring: ReadbackRing | None = None
+
+    @classmethod
+    def make(cls, model: ImageModel, job: Job) -> Denoiser:
+        """Plan both programs and give them memory; compiled at their first run.
+
+        Raises:
+            OutOfMemoryError: they did not fit.
+        """
+        step = build_step(model, job)
+        context = build_context(model.unet_config, model.unet, job.size, job.dtype)
+        workspace = model.workspace
+        workspace.register("unet.context", context.graph, purpose=Purpose.KV_CACHE)
+        for name, value in context.keys.items():
+            workspace.store.tensors[step.keys[name]] = workspace.store.tensors[value]
+        workspace.register("unet.step", step.graph)
+        guess = FIRST_GUESS_SOFTWARE if model.device.caps.software else FIRST_GUESS_GPU
+        return cls(model, job, step, context, guess)
+
+    def release(self) -> None:
+        """Give back everything but the arena."""
+        if self._ring is not None:
+            self._ring.destroy()
+            self._ring = None
+        for value in self.step.keys.values():
+            self.model.workspace.store.tensors.pop(value, None)
+        self.model.workspace.forget(["unet.step", "unet.context"])
+
+    def prepare(self) -> None:
+        """Compile and bind both programs, where that is not done yet."""
+        for name in ("unet.context", "unet.step"):
+            self.model.workspace.program(name)
+
+    @property
+    def operations(self) -> float:
+        """Operations of one call."""
+        return sum(self.model.workspace.registered("unet.step").costs)
+
+    def run(self, start: Start, on_call: OnCall, cancelled: Callable[[], bool]) -> Floats | None:
+        """All calls; ``on_call(call, preview)`` follows them as they finish.
+
+        Returns:
+            the final latents [count, h, w, c], or None when cancelled.
+        """
+        self._begin(start)
+        submit(self.model.device, [self.model.workspace.program("unet.context").commands])
+        ring = self._ring or ReadbackRing(self.model.device, self.step.preview.nbytes, 2)
+        self._ring = ring
+        ring.drain()
+        ahead = 1 if self.model.device.caps.software else 2
+        finished, last = 0, time.perf_counter()
+        for call in range(start.schedule.calls):
+            if cancelled():
+                ring.drain()
+                return None
+            if start.noise is not None and start.schedule.takes_noise(call):
+                self._write(self.step.noise, start.noise(call))
+            self._submit_call(ring)
+            if ring.in_flight == ahead:
+                last = self._take(ring, on_call, finished, last)
+                finished += 1
+        while ring.in_flight:
+            last = self._take(ring, on_call, finished, last)
+            finished += 1
+        return self._latents()
+
+    def _begin(self, start: Start) -> None:
+        table = step_table(start.schedule, start.guidance)
+        self._write(self.step.steps, table)
+        self._write(self.step.state, np.zeros(self.step.state.tensor.shape.c, np.uint32))
+        self._write(self.step.x, start.x)
+        self._write(self.step.history, np.zeros(self.step.history.tensor.shape.elements))
+        self._write(self.context.text, start.text)
+        if self.step.added is not None and start.added is not None:
+            self._write(self.step.added, start.added)
+        blend = zip(
+            (self.step.init, self.step.init_noise, self.step.mask),
+            (start.init, start.init_noise, start.mask),
+            strict=True,
+        )
+        for value, array in blend:
+            if value is not None and array is not None:
+                self._write(value, array)
+
+    def set_preview(self, factors: Floats) -> None:
+        """The linear map from latents to colours, as engine.kernels.preview packs it."""
+        self._write(self.step.factors, factors)
+
+    def _submit_call(self, ring: ReadbackRing) -> None:
+        pieces = self._cut()
+        device = self.model.device
+        for piece in pieces[:-1]:
+            submit(device, [piece])
+        held = self.model.workspace.store.tensors[self.step.preview]
+        assert isinstance(held, BufferRange)
+        copies = ring.copy_from((held.buffer, held.offset, self.step.preview.nbytes))
+        ring.filled(submit(device, [pieces[-1]], copies))
+
+    def _cut(self) -> Sequence[CommandList]:
+        if not self._pieces:
+            workspace = self.model.workspace
+            commands = workspace.program("unet.step").commands
+            costs = workspace.registered("unet.step").costs
+            most = self.speed * SUBMIT_SECONDS
+            self._pieces = cut(self.model.device, commands, costs, most)
+        return self._pieces
+
+    def _take(self, ring: ReadbackRing, on_call: OnCall, call: int, last: float) -> float:
+        """Wait for the oldest call, learn its speed, show it; returns the time."""
+        words = ring.take().view(np.uint32)
+        now = time.perf_counter()
+        shape = self.step.x.tensor.shape
+        if call > 0:  # the first call also compiles
+            measured = self.operations / max(now - last, 1e-6)
+            if not 0.6 < measured / self.speed < 1.6:
+                self.speed = measured
+                self._pieces = []
+        on_call(call, unpack_rgba(words, shape.b, shape.h, shape.w))
+        return time.perf_counter()
+
+    def _latents(self) -> Floats:
+        held = self.model.workspace.store.tensors[self.step.x]
+        return read_tensor(self.model.device, held, self.step.x.tensor).astype(np.float32)
+
+    def _write(self, value: Value, array: np.ndarray) -> None:
+        held = self.model.workspace.store.tensors[value]
+        write_tensor(self.model.device, held, value.tensor, array)
