@@ -122,7 +122,7 @@ def _load_into(
         upload_weights(device, file, plans, store.weights, progress, cancelled)
         runner.program("decode")
     except BaseException:
-        runner.arena.destroy()
+        runner.destroy()
         raise
     progress("compiling", 1, 1)
     return Loaded(

@@ -182,17 +182,17 @@ def llama3_factors(config: LlamaConfig) -> np.ndarray:
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, size: int) -> None:
-    """A byte-level vocabulary with no merges: 256 bytes, then names."""
+    """A byte-level vocabulary: 256 bytes, an end token, one merge, then names."""
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-    tokens = [*bytes_to_unicode().values(), "<|end|>"]
+    tokens = [*bytes_to_unicode().values(), "<|end|>", "ab"]
     tokens += [f"<extra{i}>" for i in range(size - len(tokens))]
-    types = [1] * 256 + [3] + [4] * (size - 257)
+    types = [1] * 256 + [3, 1] + [4] * (size - 258)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
     writer.add_token_types(types)
-    writer.add_token_merges([])
+    writer.add_token_merges(["a b"])
     writer.add_eos_token_id(256)
     writer.add_add_bos_token(False)
 
