@@ -21,6 +21,7 @@ SYSTEM_LIBRARIES = re.compile(
     r"|xcb-(dri2|dri3|glx|present|randr|shm|sync|xfixes)|wayland-(client|server|egl)"
     r"|glib-2\.0|gthread-2\.0|dbus-1|systemd)\.so(\.|$)"
 )
+DATA = ("wgsl", "assets/app", "assets/icons", "assets/starter-image")  # read while it runs
 QT_PARTS = (
     "3D", "Bluetooth", "Charts", "Designer", "Help", "LabsX", "Location", "Multimedia", "Network",
     "OpenGLWidgets", "Pdf", "Positioning", "PrintSupport", "Qml", "Quick", "Sensors", "Serial",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from bundle import ANSWER_FIELDS, answer_problem, clean_environment, windows_version
-from contents import Entry, is_kept, keep, prune, unresolved
+from contents import DATA, Entry, is_kept, keep, prune, unresolved
 from licences import LOCK, TEXTS, licence_of, locked_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,6 +148,13 @@ def test_the_trial_sees_nothing_of_the_checkout(monkeypatch: pytest.MonkeyPatch)
     environment = clean_environment("/home")
     assert "PYTHONPATH" not in environment
     assert {name for name in environment if name.startswith("DRIFTWOOD_")} == {"DRIFTWOOD_HOME"}
+
+
+def test_a_bundle_and_a_wheel_carry_the_same_data() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert wheel == {place: place for place in DATA}
+    assert all((ROOT / place).is_dir() for place in DATA)
 
 
 def test_windows_gets_four_numbers() -> None:
