@@ -24,7 +24,7 @@ class AnswerBody(QWidget):
         self.setObjectName("answer_body")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(SPACE.row)
+        self._column.setSpacing(SPACE.inner)
         self._views: list[TextView | CodeView | ThoughtView] = []
         self._blocks: list[Block] = []
         self._growing = GrowingMarkdown()

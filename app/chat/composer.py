@@ -39,6 +39,7 @@ from app.widgets import (
 )
 
 LINES = 8  # tallest, in lines of text
+NEW_LINE = "Shift+Enter for a new line"
 PLACEHOLDER = "Ask anything. It stays on this computer."
 
 
@@ -163,7 +164,7 @@ class Composer(QFrame):
             "File", "add_file", "plus", "Add a text file to the message"
         )
         self.file_button.clicked.connect(self._pick_files)
-        self.hint = label("Shift+Enter for a new line", "small", "composer_hint")
+        self.hint = label(NEW_LINE, "small", "composer_hint")
         self.send_button = primary_button("Send", "send", "send", "Send (Enter)")
         self.send_button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the icon after it
         self.send_button.clicked.connect(self._press_button)
@@ -185,8 +186,12 @@ class Composer(QFrame):
     def set_blocked(self, reason: str) -> None:
         """Why nothing can be sent now; "" when it can."""
         self._blocked = reason
-        self.hint.setText(reason or "Shift+Enter for a new line")
+        self.say(NEW_LINE)
         self._refresh()
+
+    def say(self, hint: str) -> None:
+        """A few words beside the buttons; why nothing can be sent goes before them."""
+        self.hint.setText(self._blocked or hint)
 
     def set_text(self, text: str) -> None:
         """Put a text into the field, with the cursor at its end."""

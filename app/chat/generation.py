@@ -19,7 +19,7 @@ from engine.worker.protocol import Event
 
 SHOW_MS = 33  # about 30 times a second
 SAVE_MS = 800  # a crash loses less than a second
-PATIENCE_MS = 5_000  # after Stop; then the worker is ended
+PATIENCE_MS = 10_000  # after Stop; then the worker is ended (a driver may be compiling)
 _STATES = {"end": State.DONE, "stop": State.DONE, "length": State.LENGTH, "stopped": State.STOPPED}
 _STATS = (
     "prompt_tokens",

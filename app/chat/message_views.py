@@ -99,6 +99,7 @@ class MessageView(QFrame):
             self._editor = None
             self.content().show()
             self.action_row.show()
+            self.action_row.buttons["edit"].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _finish_edit(self, text: str) -> None:
         self.end_edit()
@@ -280,11 +281,13 @@ class Note(QFrame):
         self._message = message
         failed = message.state is State.FAILED
         self.icon.set_icon("warning" if failed else "info", "bad" if failed else "dim")
-        self.text.setText(message.note)
-        self.text.setAccessibleName(message.note)
+        cut_off = message.state is State.STOPPED and not message.text  # by a crash of the program
+        words = message.note or ("Stopped before the first word." if cut_off else "")
+        self.text.setText(words)
+        self.text.setAccessibleName(words)
         self.details.setVisible(bool(message.details))
         self.retry.setVisible(failed)
-        self.setVisible(bool(message.note))
+        self.setVisible(bool(words))
 
     def _copy_details(self) -> None:
         if self._message is not None:

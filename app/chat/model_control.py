@@ -142,7 +142,6 @@ class ModelControl(QObject):
 
     def _take_starter(self, item: Download, _model: object) -> None:
         """The first model is here: load it, so that the first answer does not wait for that."""
-        self._transfers.quiet.discard(STARTER)
         if item.name != STARTER or not self.state.needs_first_model:
             self.refresh()
             return

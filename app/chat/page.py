@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.composer import Composer
+from app.chat.composer import NEW_LINE, Composer
 from app.chat.controller import ChatController
 from app.chat.conversation import WIDTH, Conversation
 from app.chat.drafts import Draft, Drafts
@@ -100,6 +100,10 @@ class ChatPage(QFrame):
         """Toasts float above the composer."""
         return self._foot.height() - SPACE.row
 
+    def toast_centre(self) -> int:
+        """Toasts stand in the middle of the conversation."""
+        return self.mapTo(self.window(), self._foot.geometry().center()).x()
+
     def shut_down(self) -> None:
         """The program ends."""
         self.side_panel.flush()
@@ -172,6 +176,7 @@ class ChatPage(QFrame):
         self.conversation.action_chosen.connect(do.act)
         self.conversation.version_chosen.connect(do.choose_version)
         self.conversation.edited.connect(do.edit)
+        self.conversation.edited.connect(lambda *_: self.composer.field.setFocus())
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(do.stop)
         self.composer.refused.connect(
@@ -253,14 +258,13 @@ class ChatPage(QFrame):
         busy = self.controller.busy_chat
         here = self.controller.chat.id if self.controller.chat else 0
         self.composer.set_busy(bool(busy))
-        elsewhere = bool(busy) and busy != here
-        self.composer.hint.setText(
-            "An answer is being written in another chat" if elsewhere else self._hint()
-        )
+        self.composer.say(self._hint(busy, here))
         self.sidebar.model.set_busy(busy)
 
-    def _hint(self) -> str:
-        return "Esc to stop" if self.controller.busy_chat else "Shift+Enter for a new line"
+    def _hint(self, busy: int, here: int) -> str:
+        if busy and busy != here:
+            return "An answer is being written in another chat"
+        return "Esc to stop" if busy else NEW_LINE
 
     def _show_models(self) -> None:
         models = self.controller.models
@@ -274,8 +278,7 @@ class ChatPage(QFrame):
             self.welcome.first.get.setFocus()
         missing = models.state.needs_first_model
         self.composer.set_blocked("Get a model first" if missing else "")
-        if not missing:
-            self._show_busy()
+        self._show_busy()
 
     def _show_get(self, item: Download | None, problem: str) -> None:
         """The starter's download, whichever page it was begun on."""

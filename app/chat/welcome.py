@@ -85,8 +85,7 @@ class FirstModel(EmptyState):
             "One model, then you can chat",
             "A model is a file that knows how to answer. It is downloaded once; after that "
             "everything happens on this computer, without the network.",
-            self.get,
-            "first_model",
+            object_name="first_model",
         )
         self.get.clicked.connect(self.get_wanted)
         self.facts = label("", "small", "starter_facts")
@@ -107,15 +106,17 @@ class FirstModel(EmptyState):
         self.others = quiet_button("Choose another model", "other_models", "models")
         self.others.clicked.connect(self.others_wanted)
         centre = Qt.AlignmentFlag.AlignHCenter
-        for widget in (self.problem, self.facts, self.bar, self.progress):
-            self.column.addWidget(widget, 0, centre)
         self._buttons = QHBoxLayout()
         self._buttons.setSpacing(SPACE.row)
-        for button in (self.pause, self.cancel):
+        for button in (self.get, self.pause, self.cancel):
             self._buttons.addWidget(button)
+        self.column.addSpacing(SPACE.row)
+        for widget in (self.problem, self.bar, self.progress):
+            self.column.addWidget(widget, 0, centre)
         self.column.addLayout(self._buttons)
         self.column.setAlignment(self._buttons, centre)
-        self.column.addWidget(self.others, 0, centre)
+        for widget in (self.facts, self.others):
+            self.column.addWidget(widget, 0, centre)
         self.show_download(None, None)
 
     def show_download(

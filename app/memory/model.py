@@ -175,6 +175,8 @@ class History:
 
     def note(self, now: float, state: MemoryState) -> None:
         """Note a reading; a change too small to be seen keeps the last figure."""
+        if not state.used and state.device_total is None:
+            return  # the GPU is not open yet
         last = self.latest
         moved = last is None or abs(state.used - last) >= state.scale * VISIBLE_SHARE
         self.push(now, state.used if moved or last is None else last)

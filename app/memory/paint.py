@@ -99,7 +99,7 @@ class StackBar(QWidget):
         painter.fillRect(ground, part_colour(tokens, "free"))
         for part, start, end in self.spans():
             painter.fillRect(self._span(start, end), part_colour(tokens, part.key))
-        if self.needed:
+        if self.needed and self.state.device_total:  # nothing to compare it with otherwise
             self._paint_mark(painter, tokens)
         painter.end()
 

@@ -25,7 +25,7 @@ from app.widgets import Card, label, title_label
 from app.widgets.base import wire_theme
 
 WIDTH = 300
-NO_DEVICE = "The GPU is opened with the first load."
+NO_DEVICE = "The GPU is not open yet."
 ROWS = (
     ("weights", "Weights"),
     ("kv_cache", "KV cache"),

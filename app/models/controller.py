@@ -179,6 +179,7 @@ class ModelsController(QObject):
         """Download an entry of the catalogue."""
         entry = self.state.entry(name)
         if entry is not None and self._may_download():
+            self.transfers.quiet.discard(name)
             self.transfers.get(name, entry.title, entry.nbytes)
 
     def get_from_hub(self, text: str) -> None:

@@ -130,7 +130,8 @@ class Transfers(QObject):
             self._become(self.queue.remove(item.name))
         else:
             self._become(self.queue.fail(item.name, words))
-        self.failed.emit(item, words, str(event.get("details") or ""))
+        unforeseen = event.get("code") == "internal"
+        self.failed.emit(item, words, str(event.get("details") or "") if unforeseen else "")
 
     def _follow_setting(self, key: str, value: object) -> None:
         if key != NETWORK:

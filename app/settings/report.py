@@ -60,7 +60,7 @@ def verdict_of(report: Report) -> tuple[str, str]:
     if report.get("ok") is False or not report.get("device"):
         return "bad", "No GPU that Driftwood can use was found."
     if report.get("software") or str(report.get("kind")).lower() in SOFTWARE:
-        return "warning", "There is no GPU here: the processor does the work, slowly."
+        return "warning", "No GPU is in use."
     if problems_of(report):
         return "warning", "Your GPU works. Something below could be better."
     return "accent", "Your GPU works."

@@ -25,6 +25,7 @@ EventHandler = Callable[[Event], None]
 
 BACKOFF_MS = (100, 500, 2_000, 5_000, 15_000)  # before the first, second, ... restart
 LONG_LIFE_S = 20.0  # a worker that lived this long starts the backoff anew
+STOPPED = "The engine stopped unexpectedly."
 KEPT_LINES = 200  # of the worker's stderr, for "Copy details"
 
 
@@ -232,10 +233,13 @@ class EngineClient(QObject):
         self._read_stderr()
         crashed = status == QProcess.ExitStatus.CrashExit
         how = f"signal {code}" if crashed else f"exit status {code}"
-        self._lose(self._refused or f"The engine stopped unexpectedly ({how}).")
+        self._lose(self._refused or STOPPED, how)
 
-    def _lose(self, reason: str) -> None:
-        """The worker is gone: tell every open request, then start another one after a while."""
+    def _lose(self, reason: str, how: str = "") -> None:
+        """The worker is gone: tell every open request, then start another one after a while.
+
+        ``how`` it ended is for the log and for "Copy details".
+        """
         process, self._process = self._process, None
         if process is not None:
             process.deleteLater()
@@ -243,9 +247,10 @@ class EngineClient(QObject):
             self._deaths = 0
         delay = BACKOFF_MS[min(self._deaths, len(BACKOFF_MS) - 1)]
         self._deaths += 1
-        log.error("%s Restart in %d ms.", reason, delay)
+        log.error("%s (%s) Restart in %d ms.", reason, how, delay)
         if not self._closing:
             self._retry.start(delay)
         self._waiting.clear()
-        self._deliver(self._protocol.abort(reason, self.stderr_tail() or None))
+        details = "\n".join(part for part in (how, self.stderr_tail()) if part)
+        self._deliver(self._protocol.abort(reason, details or None))
         self.worker_died.emit(reason)

@@ -4,7 +4,8 @@ A page may also have these methods, which the window calls if they exist:
 `page_shown()` when it comes to the front, `stop_work()` on Escape (return True if something was
 stopped), `open_search()` on Ctrl+K, `create_new()` on Ctrl+N, `open_files(paths)` for files
 dropped on the window while the page is in front, `bottom_clearance()` (pixels at the bottom that
-toasts must not cover), and `shut_down()` before the program ends.
+toasts must not cover), `toast_centre()` (in pixels from the window's left), and `shut_down()`
+before the program ends.
 """
 
 from __future__ import annotations

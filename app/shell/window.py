@@ -76,7 +76,9 @@ class Window(QMainWindow):
         self.rail.show_page(name)
         self.stack.setCurrentWidget(page)
         if self.context.messages.host is not None:
-            self.context.messages.host.set_clearance(getattr(page, "bottom_clearance", int))
+            self.context.messages.host.set_place(
+                getattr(page, "bottom_clearance", int), getattr(page, "toast_centre", None)
+            )
         if name != self._current:
             self._current = name
             self.context.settings.set("window.page", name)

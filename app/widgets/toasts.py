@@ -115,6 +115,7 @@ class ToastHost(QWidget):
         self._slide.setEasingCurve(QEasingCurve.Type.OutCubic)
         self._toasts: list[Toast] = []
         self._clearance: Callable[[], int] = int
+        self._centre: Callable[[], int] | None = None
         window.installEventFilter(self)
         self.hide()
 
@@ -127,6 +128,8 @@ class ToastHost(QWidget):
         seconds: float = 5.0,
     ) -> Toast:
         """Show a message; kind is "info", "warning" or "error"."""
+        for same in [one for one in self._toasts if one.text.text() == text]:
+            same.close_now()
         while len(self._toasts) >= MOST:
             self._toasts[0].close_now()
         toast = Toast(self, text, kind, actions, seconds)
@@ -137,9 +140,14 @@ class ToastHost(QWidget):
         self._place(slide=True)
         return toast
 
-    def set_clearance(self, clearance: Callable[[], int]) -> None:
-        """Keep this many pixels at the window's bottom free, such as a field one writes in."""
-        self._clearance = clearance
+    def set_place(
+        self, clearance: Callable[[], int], centre: Callable[[], int] | None = None
+    ) -> None:
+        """Keep this many pixels at the window's bottom free, such as a field one writes in.
+
+        ``centre`` is where the toasts' middle is, in pixels; None: the middle of the pages.
+        """
+        self._clearance, self._centre = clearance, centre
         self._place(slide=False)
 
     def toasts(self) -> list[Toast]:
@@ -164,7 +172,8 @@ class ToastHost(QWidget):
         window = self._window
         self._column.activate()
         self.adjustSize()
-        left = (window.width() + SPACE.rail - self.width()) // 2
+        middle = self._centre() if self._centre else (window.width() + SPACE.rail) // 2
+        left = min(middle - self.width() // 2, window.width() - self.width())
         end = window.rect().bottomLeft()
         end.setX(max(0, left))
         end.setY(window.height() - self.height() - self._clearance())

@@ -176,7 +176,7 @@ def _not_gguf(head: bytes, size: int, label: str) -> FormatError:
     what = describe(head, size)
     if what is None:
         return NotAModelFile(
-            f"{label} is not a GGUF model: it starts with {head[:4]!r} instead of {MAGIC!r}."
+            f"{label} is not a GGUF model: it starts with other bytes than every GGUF file does."
         )
     return NotAModelFile(f"{label} is not a GGUF model: it is {what}.")
 

@@ -210,7 +210,7 @@ class EngineRoom:
         if model.problem:
             self._raise_problem(model)
         here = self._loaded
-        if here and here.model.path == model.path and wanted in (None, here.context):
+        if here and here.model == model and wanted in (None, here.context):
             return here
         context = context_for(model, wanted)
         self._unload()

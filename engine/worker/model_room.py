@@ -23,7 +23,8 @@ Loaded = tuple[Path, int]  # the file of the model on the GPU, and its context i
 class ModelRoom:
     """Answers the requests about files.
 
-    ``loaded`` tells which model is on the GPU; ``release`` frees it if it is this one.
+    ``loaded`` tells which model is on the GPU; ``release`` frees it if it is this one, after what
+    the engine does now; ``free`` waits for that.
     """
 
     def __init__(
@@ -31,16 +32,20 @@ class ModelRoom:
         store: Store,
         download: Download,
         loaded: Callable[[], Loaded | None],
-        release: Callable[[Path | None], None],
+        release: Callable[[Path], None],
+        free: Callable[[Path], None],
     ) -> None:
         self.store = store
         self._download = download
         self._loaded = loaded
         self._release = release
+        self._free = free
 
     def models_list(self, job: Job) -> None:
         """What is here, and what can be had."""
         models = self.store.list()
+        if (here := self._loaded()) and not here[0].exists():
+            self._release(here[0])  # somebody deleted the file: nothing could unload it any more
         names = {one.name for one in models}
         job.done(
             models=[self._told(one) for one in models],
@@ -75,7 +80,7 @@ class ModelRoom:
     def model_remove(self, job: Job) -> None:
         """Delete a model, and free it on the GPU first."""
         name: str = job.request.fields["name"]
-        self._release(self.store.find(name).path)
+        self._free(self.store.find(name).path)
         job.done(freed_bytes=self.store.remove(name))
 
     def model_info(self, job: Job) -> None:
@@ -87,7 +92,7 @@ class ModelRoom:
     def models_move(self, job: Job) -> None:
         """Move the models folder."""
         if here := self._loaded():
-            self._release(here[0])
+            self._free(here[0])
         folder = Path(job.request.fields["folder"])
         self.store.move(folder, progress=job.transfer, cancelled=job.cancelled)
         job.done(folder=str(self.store.folder))

@@ -42,7 +42,9 @@ class Server:
         self._jobs_lock = threading.Lock()
         self._counter = TokenCounter()
         self._engine = EngineRoom(store, open_engine, EngineSettings())
-        self._models = ModelRoom(store, download, lambda: self._engine.loaded, self._release)
+        self._models = ModelRoom(
+            store, download, lambda: self._engine.loaded, self._release, self._free
+        )
         self._engine_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._file_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._at_once: dict[str, Handler] = {
@@ -160,9 +162,13 @@ class Server:
         """Open the GPU so that the meter can tell its size; a failure is told by the next load."""
         self._engine.open()
 
-    def _release(self, path: Path | None) -> None:
+    def _release(self, path: Path) -> None:
+        """Free a model whose file is gone, on the engine's thread."""
+        self._engine_queue.put((None, lambda _: self._engine.release(path)))
+
+    def _free(self, path: Path) -> None:
         """Free a model whose file is about to go, on the engine's thread, and wait for it."""
-        if path is None or path != self._engine.loaded_path:
+        if path != self._engine.loaded_path:
             return
         freed = threading.Event()
 

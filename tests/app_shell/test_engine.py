@@ -93,7 +93,8 @@ def test_a_death_ends_every_request_and_another_worker_starts(make: Make) -> Non
     wait_until(lambda: any(e.event == "started" for e in hanging))
     _, crashing = ask(client, "/crash")
     (reason,) = wait_signal(client.worker_died)
-    assert "exit status 3" in reason
+    assert reason == "The engine stopped unexpectedly."
+    assert "exit status 3" in crashing[-1]["details"]
     assert [hanging[-1].event, crashing[-1].event] == ["error", "error"]
     assert not client.busy
     wait_signal(client.worker_started)

@@ -271,6 +271,24 @@ def test_removing_the_loaded_model_frees_it_first(bench: Bench) -> None:
     assert bench.engine.calls[-1] == "unload"
 
 
+def test_a_loaded_model_whose_file_was_deleted_is_freed(bench: Bench) -> None:
+    bench.ask("load", model="tiny")
+    Path(bench.ask("models_list")["models"][0]["path"]).unlink()
+    assert bench.ask("models_list")["models"] == []
+    bench.ask("doctor")  # the engine's thread has done what stood before it
+    assert bench.engine.calls[-1] == "unload"
+
+
+def test_another_file_of_the_same_name_is_loaded_anew(
+    bench: Bench, make_model: MakeModel, tmp_path: Path
+) -> None:
+    bench.ask("load", model="tiny")
+    path = Path(bench.ask("models_list")["models"][0]["path"])
+    path.write_bytes(path.read_bytes() + b"\0" * 32)
+    bench.ask("load", model="tiny")
+    assert bench.engine.calls.count("load tiny 512") == 2
+
+
 def test_the_models_folder_can_be_moved(bench: Bench, tmp_path: Path) -> None:
     bench.ask("load", model="tiny")
     new = tmp_path / "new"
