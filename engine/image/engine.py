@@ -66,7 +66,7 @@ class ImageEngine:
             progress=progress,
             cancelled=cancelled,
         )
-        self._pipeline = Pipeline(self.device, model, self.memory_limit)
+        self._pipeline = Pipeline(model, self.memory_limit)
         return self.info()
 
     def info(self) -> Fields:

@@ -1,4 +1,4 @@
-"""Which job the denoiser is compiled for: as many pictures at once as fit, and a refusal if none."""
+"""What the denoiser is compiled for: as many pictures at once as fit, or a refusal."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ def read_picture(path: str, width: int, height: int) -> Floats:
         rgba = upright.convert("RGBA")
         flat.paste(rgba, mask=rgba.getchannel("A"))
         fitted = ImageOps.fit(flat, (width, height), Image.Resampling.LANCZOS)
-    return np.asarray(fitted, np.float32) / np.float32(127.5) - np.float32(1)
+    return np.asarray(fitted).astype(np.float32) / np.float32(127.5) - np.float32(1)
 
 
 def read_mask(path: str, width: int, height: int) -> Floats:
@@ -43,7 +44,7 @@ def read_mask(path: str, width: int, height: int) -> Floats:
             black = Image.new("RGBA", upright.size, "black")
             upright = Image.alpha_composite(black, upright.convert("RGBA"))
         fitted = ImageOps.fit(upright.convert("L"), (width, height), Image.Resampling.BILINEAR)
-    mask = np.asarray(fitted, np.float32) / np.float32(255)
+    mask = (np.asarray(fitted) / 255).astype(np.float32)
     if not np.any(mask >= 0.5):
         raise SettingError("The mask is all black, so nothing would change. Paint a part white.")
     return mask
@@ -69,7 +70,7 @@ def latent_mask(mask: Floats, factor: int) -> Floats:
     """A mask of pixels [h, w] as one of latents [h / f, w / f]: 1 where any pixel is made anew."""
     height, width = mask.shape
     blocks = (mask >= 0.5).reshape(height // factor, factor, width // factor, factor)
-    return blocks.any(axis=(1, 3)).astype(np.float32)
+    return np.asarray(blocks.any(axis=(1, 3)), np.float32)
 
 
 def read_latents(path: str, shape: tuple[int, int, int, int]) -> Floats:
@@ -79,13 +80,13 @@ def read_latents(path: str, shape: tuple[int, int, int, int]) -> Floats:
         SettingError: it is no such file, or of another shape.
     """
     try:
-        array = np.load(path, allow_pickle=False)
+        array: Any = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise SettingError(f"{Path(path).name} is no .npy file of latents: {error}.") from error
     count, height, width, channels = shape
     want = (count, channels, height, width)
-    if not isinstance(array, np.ndarray) or array.shape != want or array.dtype.kind != "f":
-        found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "a set"
+    if getattr(array, "shape", None) != want or array.dtype.kind != "f":
+        found = list(getattr(array, "shape", ())) or "something else"
         raise SettingError(f"The latents must be float32 {list(want)}; the file holds {found}.")
     if not np.isfinite(array).all():
         raise SettingError("The latents hold numbers that are not finite.")
@@ -94,7 +95,7 @@ def read_latents(path: str, shape: tuple[int, int, int, int]) -> Floats:
 
 def to_pixels(picture: Floats) -> Pixels:
     """A picture in -1..1 as bytes."""
-    return np.rint(np.clip(picture * 127.5 + 127.5, 0, 255)).astype(np.uint8)
+    return np.asarray(np.rint(np.clip(picture * 127.5 + 127.5, 0, 255)), np.uint8)
 
 
 def dead(pixels: Pixels) -> bool:

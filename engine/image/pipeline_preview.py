@@ -7,11 +7,13 @@ best in the least-squares sense is close enough to show what is becoming.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.image.pipeline_vae import Cancelled, VaeStage
 from engine.image.runner_graph import Floats
 from engine.kernels.preview import pack_factors
 
+Doubles = NDArray[np.float64]
 SHEET = 8  # patches along a side
 PATCH = 2  # latents along a patch
 RIDGE = 1e-2  # keeps the map small in directions that the sheet says nothing about
@@ -30,7 +32,7 @@ def preview_factors(stage: VaeStage, cancelled: Cancelled) -> Floats | None:
     return pack_factors(matrix, offset)
 
 
-def fitted(latents: Floats, colours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def fitted(latents: Floats, colours: Doubles) -> tuple[Doubles, Doubles]:
     """The matrix [3, c] and offsets [3] that bring latents [n, c] closest to colours [n, 3]."""
     middle, mean = latents.mean(0, dtype=np.float64), colours.mean(0)
     centred = latents.astype(np.float64) - middle
