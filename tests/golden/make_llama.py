@@ -1,7 +1,7 @@
 """Make the golden files of the llama architecture with transformers; run once, by hand.
 
-    python tests/golden/make_llama.py tiny                     (writes tests/golden/llama/*.gguf, *.json)
-    python tests/golden/make_llama.py smollm2 MODEL.gguf       (writes tests/golden/llama/smollm2.json)
+    python tests/golden/make_llama.py tiny                 (the small models and their answers)
+    python tests/golden/make_llama.py smollm2 MODEL.gguf   (the answers of the real one)
 
 Needs torch, transformers and gguf, which the tests themselves do not (but for gguf).
 """
@@ -29,90 +29,90 @@ Q = gguf.GGMLQuantizationType
 TINY = {
     # grouped heads, untied output, sizes that fit no block
     "grouped-f32": (
-        dict(
-            hidden_size=60,
-            intermediate_size=100,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=12,
-            vocab_size=259,
-            tie_word_embeddings=False,
-        ),
+        {
+            "hidden_size": 60,
+            "intermediate_size": 100,
+            "num_attention_heads": 6,
+            "num_key_value_heads": 2,
+            "head_dim": 12,
+            "vocab_size": 259,
+            "tie_word_embeddings": False,
+        },
         Q.F32,
     ),
     "tied-f16": (
-        dict(
-            hidden_size=64,
-            intermediate_size=96,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            head_dim=16,
-            vocab_size=301,
-            tie_word_embeddings=True,
-        ),
+        {
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "head_dim": 16,
+            "vocab_size": 301,
+            "tie_word_embeddings": True,
+        },
         Q.F16,
     ),
     "grouped-q8": (
-        dict(
-            hidden_size=96,
-            intermediate_size=160,
-            num_attention_heads=3,
-            num_key_value_heads=1,
-            head_dim=32,
-            vocab_size=320,
-            tie_word_embeddings=True,
-        ),
+        {
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 1,
+            "head_dim": 32,
+            "vocab_size": 320,
+            "tie_word_embeddings": True,
+        },
         Q.Q8_0,
     ),
     "llama3-rope-q4": (
-        dict(
-            hidden_size=128,
-            intermediate_size=192,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=32,
-            vocab_size=288,
-            tie_word_embeddings=False,
-            rope_parameters=dict(
-                rope_type="llama3",
-                rope_theta=10000.0,
-                factor=8.0,
-                low_freq_factor=1.0,
-                high_freq_factor=4.0,
-                original_max_position_embeddings=64,
-            ),
-        ),
+        {
+            "hidden_size": 128,
+            "intermediate_size": 192,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "vocab_size": 288,
+            "tie_word_embeddings": False,
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 10000.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        },
         Q.Q4_0,
     ),
     "linear-rope-f32": (
-        dict(
-            hidden_size=48,
-            intermediate_size=80,
-            num_attention_heads=3,
-            num_key_value_heads=3,
-            head_dim=16,
-            vocab_size=263,
-            tie_word_embeddings=True,
-            rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0),
-        ),
+        {
+            "hidden_size": 48,
+            "intermediate_size": 80,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 3,
+            "head_dim": 16,
+            "vocab_size": 263,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+        },
         Q.F32,
     ),
     "yarn-rope-f32": (
-        dict(
-            hidden_size=48,
-            intermediate_size=80,
-            num_attention_heads=3,
-            num_key_value_heads=1,
-            head_dim=16,
-            vocab_size=263,
-            tie_word_embeddings=True,
-            rope_parameters=dict(
-                rope_type="yarn",
-                rope_theta=10000.0,
-                factor=4.0,
-                original_max_position_embeddings=64,
-            ),
-        ),
+        {
+            "hidden_size": 48,
+            "intermediate_size": 80,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 1,
+            "head_dim": 16,
+            "vocab_size": 263,
+            "tie_word_embeddings": True,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        },
         Q.F32,
     ),
 }
