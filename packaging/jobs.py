@@ -14,6 +14,7 @@ from environment import Folder, InstallError, prepare
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = Folder(ROOT)
+PATIENCE = 45 * 60  # seconds for all tests; they take a few minutes
 STARTER = "smollm2-135m-instruct"
 MODEL_VARIABLE = "DRIFTWOOD_TEST_MODEL"
 NO_SCREEN = (
@@ -55,7 +56,10 @@ def test(arguments: Sequence[str]) -> int:
     if failed:
         print(f"\nFailed before the tests: {', '.join(failed)}", flush=True)
     command = [str(HOME.python), "-m", "pytest", *arguments]
-    status = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL).returncode
+    try:
+        status = _watched(command, environment)
+    except subprocess.TimeoutExpired as error:
+        raise JobError(f"\nThe tests did not end within {PATIENCE // 60} minutes.") from error
     return status or (1 if failed else 0)
 
 
@@ -143,6 +147,14 @@ def _failed_checks() -> list[str]:
         if done.returncode != 0:
             failed.append(name)
     return failed
+
+
+def _watched(command: list[str], environment: dict[str, str]) -> int:
+    """Run the tests; a driver that hangs must not hang us. Raises TimeoutExpired."""
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, timeout=PATIENCE
+    )
+    return done.returncode
 
 
 def _starter_model(environment: dict[str, str]) -> Path | None:
