@@ -9,7 +9,10 @@ from typing import Final
 
 from engine.formats.errors import FormatError
 from engine.formats.gguf import GgufFile, open_gguf
+from engine.formats.safetensors import PICKLE_SUFFIXES
 from engine.models.fit import MemoryNeed, shape_of, weight_bytes
+from engine.models.image_inspection import image_details, image_facts, is_image_path
+from engine.models.whole import files_below, size_of
 
 SUFFIX: Final = ".gguf"
 # general.file_type of the mixtures, which a tensor's own type cannot tell
@@ -36,21 +39,23 @@ _FILE_TYPES: Final = {
 
 @dataclass(frozen=True)
 class InstalledModel:
-    """A model file on this computer. With a ``problem``, the numbers may be 0 and texts empty."""
+    """A model on this computer. With a ``problem``, the numbers may be 0 and texts empty."""
 
     name: str
-    path: Path
+    path: Path  # a file, or the folder of a picture model
     bytes: int
-    kind: str  # "text"
-    family: str  # general.architecture
+    kind: str  # "text" or "image"
+    family: str  # general.architecture; of picture models sd1, sd2, sdxl or custom
     quant: str
-    context: int  # tokens the model was made for
+    context: int  # tokens the model was made for; 0 for picture models
     licence: str
     parameters: int
     problem: str | None  # why it cannot be used, as a sentence
     weight_bytes: int = 0
     kv_bytes_per_token: int = 0
     activation_bytes: int = 0
+    title: str = ""  # the model's own name for people, where it has one
+    removable: bool = True  # False: it came with Driftwood
 
     def need(self, context: int) -> MemoryNeed:
         """What it holds on the GPU with a context of this many tokens."""
@@ -61,11 +66,14 @@ class InstalledModel:
 
 
 def inspect_model(path: Path, name: str | None = None) -> InstalledModel:
-    """Read a file's header. Never raises for a bad file: its ``problem`` says what is wrong."""
+    """Read a model's header. Never raises for a bad one: its ``problem`` says what is wrong."""
     try:
-        size = path.stat().st_size
-        with open_gguf(path) as file:
-            model = _described(file, path, size)
+        if is_picture_model(path):
+            model = _described_pictures(path)
+        else:
+            size = path.stat().st_size
+            with open_gguf(path) as file:
+                model = _described(file, path, size)
     except FormatError as error:
         model = _unusable(path, _size(path), str(error))
     except OSError as error:
@@ -74,8 +82,15 @@ def inspect_model(path: Path, name: str | None = None) -> InstalledModel:
     return model if name is None else replace(model, name=name)
 
 
+def is_picture_model(path: Path) -> bool:
+    """Whether a path is read as a picture model: a folder, a checkpoint, or what claims to be."""
+    return path.is_dir() or is_image_path(path) or path.suffix.lower() in PICKLE_SUFFIXES
+
+
 def model_details(path: Path) -> dict[str, object]:
-    """Everything worth telling about a file, as JSON-able values. Raises FormatError, OSError."""
+    """Everything worth telling about a model, as JSON-able values. Raises FormatError, OSError."""
+    if is_picture_model(path):
+        return image_details(path)
     with open_gguf(path) as file:
         shape = shape_of(file.metadata)
         quants: dict[str, int] = {}
@@ -116,15 +131,37 @@ def _described(file: GgufFile, path: Path, size: int) -> InstalledModel:
     )
 
 
+def _described_pictures(path: Path) -> InstalledModel:
+    facts = image_facts(path)
+    return InstalledModel(
+        name=model_stem(path),
+        path=path,
+        bytes=_size(path),
+        kind="image",
+        family=facts.family,
+        quant=facts.quant,
+        context=0,
+        licence=facts.licence,
+        parameters=facts.parameters,
+        problem=None,
+        weight_bytes=facts.weight_bytes,
+        activation_bytes=facts.activation_bytes,
+        title=facts.title,
+    )
+
+
+def model_stem(path: Path) -> str:
+    """What a model is called by its place: a folder's name may hold dots, a file's ends at one."""
+    return path.name if path.is_dir() else path.stem
+
+
 def _unusable(path: Path, size: int, problem: str) -> InstalledModel:
-    return InstalledModel(path.stem, path, size, "text", "", "", 0, "", 0, problem)
+    kind = "image" if is_picture_model(path) else "text"
+    return InstalledModel(model_stem(path), path, size, kind, "", "", 0, "", 0, problem)
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    return size_of(files_below(path))
 
 
 def _quant(file: GgufFile) -> str:

@@ -1,7 +1,7 @@
-"""The models folder: one GGUF file a model, and beside it, with the same stem, its licence text.
+"""The models folder: one GGUF file, checkpoint or diffusers folder a model; licence texts beside.
 
-Every change is atomic: a file appears under its name only when it is whole. Files that are still
-coming end in ``.part``.
+Every change is atomic: a model appears under its name only when it is whole. What is still coming
+ends in ``.part``. Models that come with Driftwood are listed too, from where they lie.
 """
 
 from __future__ import annotations
@@ -10,26 +10,33 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from engine.models.errors import DuplicateModelError, ModelNotFoundError, StoreError
-from engine.models.inspection import SUFFIX, InstalledModel, inspect_model
+from engine.models.image_inspection import INDEX
+from engine.models.image_inspection import SUFFIX as CHECKPOINT
+from engine.models.inspection import (
+    SUFFIX,
+    InstalledModel,
+    inspect_model,
+    is_picture_model,
+    model_stem,
+)
 from engine.models.paths import home_paths
-from engine.models.transfer import (
-    Cancelled,
-    Meter,
-    Report,
-    copy_stream,
-    explained_disk_full,
-    file_sha256,
-    ignore,
-    never,
-    require_space,
+from engine.models.transfer import Cancelled, Report, file_sha256, ignore, never, require_space
+from engine.models.whole import (
+    PART,
+    copy_whole,
+    delete_whole,
+    files_below,
+    files_needed,
+    size_of,
+    state_of,
 )
 
-PART: Final = ".part"
 LICENCE_SUFFIX: Final = ".LICENSE.txt"
 _CHOSEN: Final = "models-folder.txt"  # in the config folder: where the person moved the models
 _UNSAFE: Final = re.compile(r"[^\w.+-]+")
@@ -38,33 +45,39 @@ _UNSAFE: Final = re.compile(r"[^\w.+-]+")
 class Store:
     """The models of one folder. The folder is made when something is added.
 
-    ``folder`` changes with :meth:`move`.
+    ``folder`` changes with :meth:`move`; ``shipped`` are models that lie elsewhere and stay there.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, shipped: Sequence[Path] = ()) -> None:
         self.folder = folder or chosen_folder()
+        self.shipped = tuple(shipped)
         self._seen: dict[Path, tuple[tuple[int, int], InstalledModel]] = {}
 
     def list(self) -> list[InstalledModel]:
-        """All models by name, broken ones too. A folder that is missing has none."""
+        """All models by name, broken ones too, those that came with Driftwood last."""
+        shipped = [replace(self._inspect(one), removable=False) for one in self.shipped]
+        return [*self._own(), *shipped]
+
+    def _own(self) -> list[InstalledModel]:
+        """The models of the folder. A folder that is missing has none."""
         try:
             files = sorted(self.folder.iterdir(), key=lambda path: path.name.lower())
         except OSError:
             return []
-        return [self._inspect(one) for one in files if one.suffix.lower() == SUFFIX]
+        return [self._inspect(one) for one in files if _is_model(one)]
 
     def find(self, name_or_path: str | Path) -> InstalledModel:
-        """A model by its name in any letter case, or any GGUF file by its path.
+        """A model by its name in any letter case, or any model file or folder by its path.
 
         Raises ModelNotFoundError.
         """
         wanted = str(name_or_path)
         if found := self._named(wanted):
             return found
-        path = Path(wanted).expanduser()
-        if path.is_file():
+        path = _meant(Path(wanted).expanduser())
+        if path.is_file() or path.is_dir():
             return self._inspect(path.absolute())
-        if path.suffix.lower() == SUFFIX or len(path.parts) > 1:
+        if path.suffix.lower() in (SUFFIX, CHECKPOINT) or len(path.parts) > 1:
             raise ModelNotFoundError(f"There is no model file at {path}.")
         names = ", ".join(model.name for model in self.list())
         hint = f"Installed: {names}." if names else "No model is installed yet."
@@ -78,21 +91,21 @@ class Store:
         progress: Report | None = None,
         cancelled: Cancelled = never,
     ) -> InstalledModel:
-        """Bring a file into the folder under its own name, by copying or by moving it.
+        """Bring a file or folder in under its own name, by copying or by moving it.
 
-        The file is checked first. Raises StoreError, DiskFullError, CancelledError.
+        It is checked first. Raises StoreError, DiskFullError, CancelledError.
         """
-        path = path.expanduser().absolute()
+        path = _meant(path.expanduser().absolute())
         self._check_new(path)
-        target = self.path_of(path.stem)
+        target = self._target_of(path)
         self.folder.mkdir(parents=True, exist_ok=True)
         if not copy and _same_disk(path, self.folder):
             path.replace(target)
         else:
-            require_space(self.folder, path.stat().st_size)
-            _copy_whole(path, target, progress or ignore, cancelled)
+            require_space(self.folder, size_of(files_needed(path)))
+            copy_whole(path, target, progress or ignore, cancelled)
             if not copy:
-                path.unlink()
+                delete_whole(path)
         return self._inspect(target)
 
     def remove(self, name: str) -> int:
@@ -103,23 +116,21 @@ class Store:
         model = self._named(name)
         if model is None:
             raise ModelNotFoundError(f'There is no model "{name}" in {self.folder}.')
-        freed = 0
-        for file in self.files_of(model):
-            size = file.stat().st_size
-            try:
-                file.unlink()
-            except OSError as error:
-                raise StoreError(
-                    f"{file.name} could not be deleted: {error.strerror}. "
-                    "If the model is in use, unload it first."
-                ) from error
-            freed += size
+        if not model.removable:
+            raise StoreError(f"{name} comes with Driftwood and cannot be removed.")
+        freed = size_of(self.files_of(model))
+        for one in self._parts_of(model):
+            delete_whole(one)
         return freed
 
     def files_of(self, model: InstalledModel) -> list[Path]:
         """The files that :meth:`remove` deletes."""
-        licence = model.path.with_name(model.path.stem + LICENCE_SUFFIX)
-        return [file for file in (model.path, licence) if file.is_file()]
+        return [file for one in self._parts_of(model) for file in files_below(one)]
+
+    def _parts_of(self, model: InstalledModel) -> list[Path]:
+        """What lies in the models folder of a model: its file or folder, and its licence text."""
+        licence = model.path.with_name(model_stem(model.path) + LICENCE_SUFFIX)
+        return [one for one in (model.path, licence) if one.exists()]
 
     def move(
         self, folder: Path, *, progress: Report | None = None, cancelled: Cancelled = never
@@ -134,49 +145,52 @@ class Store:
             return
         if here in folder.parents:
             raise StoreError("The new folder lies inside the old one. Choose another.")
-        files = [one for model in self.list() for one in self.files_of(model)]
+        parts = [one for model in self._own() for one in self._parts_of(model)]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _move_all(files, folder, progress or ignore, cancelled)
+            _move_all(parts, folder, progress or ignore, cancelled)
             remember_folder(folder)
         except OSError as error:
             raise StoreError(f"The models could not be moved: {error.strerror}.") from error
         self.folder = folder
 
-    def path_of(self, name: str) -> Path:
+    def path_of(self, name: str, suffix: str = SUFFIX) -> Path:
         """Where a model of this name lies or will lie."""
-        return self.folder / f"{_UNSAFE.sub('-', name).strip('-.') or 'model'}{SUFFIX}"
+        return self.folder / f"{_UNSAFE.sub('-', name).strip('-.') or 'model'}{suffix}"
+
+    def _target_of(self, path: Path) -> Path:
+        """Where a file or folder comes to lie."""
+        suffix = "" if path.is_dir() else CHECKPOINT if is_picture_model(path) else SUFFIX
+        return self.path_of(model_stem(path), suffix)
 
     def _named(self, name: str) -> InstalledModel | None:
         return next((one for one in self.list() if one.name.lower() == name.strip().lower()), None)
 
     def _check_new(self, path: Path) -> None:
-        if path.is_dir():
-            raise StoreError(f"{path.name} is a folder. Choose a GGUF file.")
-        if not path.is_file():
-            raise ModelNotFoundError(f"There is no file at {path}.")
+        if not path.exists():
+            raise ModelNotFoundError(f"There is no file or folder at {path}.")
         if path.parent.resolve() == self.folder.resolve():
             raise DuplicateModelError(f"{path.name} is in the models folder already.")
         if problem := inspect_model(path).problem:
             raise StoreError(problem)
-        if self.path_of(path.stem).exists():
+        name = model_stem(path) if path.is_dir() else self._target_of(path).stem
+        if self._named(name) or self._target_of(path).exists():
             raise DuplicateModelError(
-                f'A model named "{self.path_of(path.stem).stem}" is installed already. '
-                "Remove it first, or rename the file."
+                f'A model named "{name}" is installed already. Remove it first, or rename the file.'
             )
-        for same_size in (one for one in self.list() if one.bytes == path.stat().st_size):
+        if path.is_dir():
+            return
+        for same_size in self._own():
+            if same_size.path.is_dir() or same_size.bytes != path.stat().st_size:
+                continue
             if file_sha256(same_size.path) == file_sha256(path):
                 raise DuplicateModelError(
                     f'This file is installed already, under the name "{same_size.name}".'
                 )
 
     def _inspect(self, path: Path) -> InstalledModel:
-        """Read the header, once for each state of the file."""
-        try:
-            stat = path.stat()
-        except OSError:
-            return inspect_model(path)
-        state = (stat.st_size, stat.st_mtime_ns)
+        """Read the header, once for each state of the file or folder."""
+        state = state_of(path)
         known = self._seen.get(path)
         if known is None or known[0] != state:
             known = self._seen[path] = (state, inspect_model(path))
@@ -219,37 +233,43 @@ def publish(part: Path, target: Path) -> None:
     part.replace(target)
 
 
-def _copy_whole(source: Path, target: Path, report: Report, cancelled: Cancelled) -> None:
-    part = target.with_name(target.name + ".copy" + PART)
-    with removed_on_failure(part):
-        meter = Meter("copying", source.stat().st_size, report, cancelled)
-        with source.open("rb") as old, part.open("wb") as new:
-            copy_stream(old, new, meter)
-            with explained_disk_full(0):
-                new.flush()
-        publish(part, target)
+def _meant(path: Path) -> Path:
+    """The model that a path stands for: an index's folder, the one checkpoint of a folder."""
+    if path.name == INDEX:
+        return path.parent
+    if path.is_dir() and not (path / INDEX).is_file():
+        checkpoints = [one for one in path.iterdir() if one.suffix.lower() == CHECKPOINT]
+        return checkpoints[0] if len(checkpoints) == 1 else path
+    return path
 
 
-def _move_all(files: list[Path], folder: Path, report: Report, cancelled: Cancelled) -> None:
-    taken = [file.name for file in files if (folder / file.name).exists()]
+def _is_model(path: Path) -> bool:
+    """Whether something in the models folder is a model, whole or broken."""
+    if path.suffix.lower() == PART or path.name.startswith("."):
+        return False
+    return path.suffix.lower() in (SUFFIX, CHECKPOINT) or (path / INDEX).is_file()
+
+
+def _move_all(parts: list[Path], folder: Path, report: Report, cancelled: Cancelled) -> None:
+    taken = [one.name for one in parts if (folder / one.name).exists()]
     if taken:
         raise StoreError(f"{folder} has a file {taken[0]} already. Choose an empty folder.")
-    if not files or _same_disk(files[0], folder):
-        for file in files:
-            shutil.move(file, folder / file.name)
+    if not parts or _same_disk(parts[0], folder):
+        for one in parts:
+            shutil.move(one, folder / one.name)
         return
-    require_space(folder, sum(file.stat().st_size for file in files))
+    require_space(folder, sum(size_of(files_below(one)) for one in parts))
     made: list[Path] = []
     try:
-        for file in files:
-            _copy_whole(file, folder / file.name, report, cancelled)
-            made.append(folder / file.name)
+        for one in parts:
+            copy_whole(one, folder / one.name, report, cancelled)
+            made.append(folder / one.name)
     except BaseException:
         for new in made:
-            new.unlink(missing_ok=True)
+            delete_whole(new)
         raise
-    for file in files:
-        file.unlink()
+    for one in parts:
+        delete_whole(one)
 
 
 def _same_disk(file: Path, folder: Path) -> bool:

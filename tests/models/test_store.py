@@ -120,7 +120,7 @@ def test_what_is_here_already_is_refused(store: Store, make_gguf: MakeGguf) -> N
 def test_missing_files_and_folders_are_refused(store: Store, tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="no file"):
         store.add(tmp_path / "nothing.gguf")
-    with pytest.raises(StoreError, match="is a folder"):
+    with pytest.raises(StoreError, match="not a model folder"):
         store.add(tmp_path)
 
 
