@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from engine.gpu.capabilities import Capabilities
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.graph.expression import activation
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.graph.ops import rows as rows_of
@@ -25,6 +25,7 @@ from engine.kernels.matvec import Run, runs
 from engine.tensor.descriptor import VEC, DType, matrix
 
 MERGE_SIZE = 64
+_TEMPLATES = {"f32": "tile", "f16": "tile", "matrix": "matrix", "software": "software"}
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
@@ -89,7 +90,10 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     size = variant.invocations(caps)
     if not 0 < size <= min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
-    if variant.workgroup_bytes > caps.limits.workgroup_bytes:
+    shape = matrix_shape(variant, caps) if variant.style == "matrix" else None
+    if variant.style == "matrix" and shape is None:
+        return False
+    if variant.workgroup_bytes(shape) > caps.limits.workgroup_bytes:
         return False
     if variant.style == "f16" and not caps.f16:
         return False
@@ -99,6 +103,18 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
         return False
     aligned = all(start % VEC == 0 for start in desc.starts)
     return aligned and _buffers(node) <= caps.limits.storage_buffers
+
+
+def matrix_shape(variant: Variant, caps: Capabilities) -> MatrixShape | None:
+    """The largest matrix unit that a subgroup's part of the tile is made of, if there is one."""
+
+    def fits(shape: MatrixShape) -> bool:
+        rest = variant.lane_pixels % shape.m or variant.lane_rows % shape.n or GROUP % shape.k
+        return (shape.input, shape.output) == ("f16", "f32") and not rest and shape.n % VEC == 0
+
+    if not caps.f16 or not caps.subgroup:
+        return None
+    return max(filter(fits, caps.matrix), key=lambda s: s.m * s.n * s.k, default=None)
 
 
 def _better_apart(node: Node) -> bool:
@@ -154,11 +170,13 @@ def _dispatch(
         "prefetch": variant.prefetch,
         "unroll": variant.unroll,
         "half": variant.style == "f16",
+        "lanes": caps.subgroup,
+        "shape": matrix_shape(variant, caps) if variant.style == "matrix" else None,
         "grid_x": tiles[0],
     }
     binds = tuple(_binds(node, run, partial))
     label = f"conv {params['kernel_h']}x{params['kernel_w']} {pixels}x{desc.rows}x{desc.cols}"
-    template = "software" if variant.style == "software" else "tile"
+    template = _TEMPLATES[variant.style]
     return Dispatch(f"conv/{template}.wgsl", params, binds, grid, f"{label} {variant.name}")
 
 
@@ -170,6 +188,10 @@ def _merge(node: Node, caps: Capabilities, variant: Variant, partial: Value) -> 
         **geometry(node),
         "first": 0,
         "splits": variant.splits,
+        "threads": MERGE_SIZE,
+        "step": 1,
+        "tile_pixels": 1,
+        "tile_rows": 1,
         "out_slices": slices,
         "size": MERGE_SIZE,
         "grid_x": grid[0],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.gpu.capabilities import Capabilities
+from engine.gpu.capabilities import Capabilities, MatrixShape
 
 GROUP = 32  # columns of one group of weights
 
@@ -58,33 +58,102 @@ class Variant:
         lanes = (self.pixels // self.lane_pixels) * (self.rows // self.lane_rows)
         return lanes * caps.subgroup if self.style == "matrix" else lanes
 
-    @property
-    def workgroup_bytes(self) -> int:
-        """Workgroup memory of the tiles."""
+    def workgroup_bytes(self, shape: MatrixShape | None = None) -> int:
+        """Workgroup memory of the kernel ("matrix": with units of this shape)."""
         if self.style == "software":
             return 0
+        if self.style == "matrix":
+            teams = (self.pixels // self.lane_pixels) * (self.rows // self.lane_rows)
+            corner = 4 * shape.m * shape.n if shape is not None else 0
+            pitch = GROUP * self.step + 8
+            return (self.pixels + self.rows) * pitch * 2 + teams * corner
         size = 16 if self.style == "f32" else 8
         return (self.rows + 2 + self.pixels + 1) * self.step * 8 * size
 
 
-VARIANTS: tuple[Variant, ...] = (
+def _matrix(
+    pixels: int, rows: int, lane_pixels: int, lane_rows: int, step: int = 1, *, splits: int = 1
+) -> Variant:
+    return Variant("matrix", pixels, rows, lane_pixels, lane_rows, step, True, splits=splits)
+
+
+def _software(pixels: int, lane_rows: int) -> Variant:
+    return Variant("software", pixels, 0, pixels, lane_rows)
+
+
+_F32 = (
+    Variant("f32", 64, 64, 4, 8, unroll=False),  # the one that fits every device
     Variant("f32", 32, 32, 4, 4, unroll=False),
-    Variant("f32", 64, 64, 4, 8, unroll=False),
-    Variant("f32", 64, 64, 8, 4),
-    Variant("f32", 128, 64, 8, 4),
+    Variant("f32", 64, 64, 8, 8),
+    Variant("f32", 128, 64, 8, 8),
     Variant("f32", 128, 128, 8, 8),
+    Variant("f32", 128, 128, 8, 8, prefetch=True),
     Variant("f32", 64, 64, 4, 8, unroll=False, splits=4),
+)
+_F16 = (
     Variant("f16", 32, 32, 4, 4, unroll=False),
     Variant("f16", 64, 64, 4, 8),
+    Variant("f16", 128, 64, 8, 8),
     Variant("f16", 128, 128, 8, 8),
     Variant("f16", 128, 128, 8, 8, prefetch=True),
     Variant("f16", 64, 64, 4, 8, splits=4),
-    *(Variant("software", n, 0, n, rows) for n in (4, 8, 16) for rows in (4, 8)),
 )
+_MATRIX = (
+    _matrix(128, 128, 64, 64),
+    _matrix(128, 128, 64, 32),
+    _matrix(128, 64, 64, 32),
+    _matrix(128, 64, 32, 32),
+    _matrix(64, 64, 32, 32),
+    _matrix(64, 64, 32, 32, 2),
+    _matrix(64, 64, 32, 32, splits=2),
+    _matrix(64, 64, 32, 32, splits=4),
+    _matrix(32, 64, 32, 32),
+)
+_SOFTWARE = tuple(_software(pixels, rows) for pixels in (4, 8, 16) for rows in (4, 8))
+
+#: Every variant, in the order in which a device without a table of its own tries them.
+VARIANTS: tuple[Variant, ...] = (*_F32, *_F16, *_MATRIX, *_SOFTWARE)
+
+BUSY = 128  # workgroups that leave no part of a large GPU without work
 
 
 def preferred(pixels: int, rows: int, cols: int, caps: Capabilities) -> Iterator[Variant]:
     """Variants for a product of ``pixels`` by ``rows`` over ``cols``, best first."""
     if caps.software:
-        yield Variant("software", 8, 0, 8, 4)
-    yield VARIANTS[1] if min(pixels, rows) > 32 else VARIANTS[0]
+        yield from (_software(8, 4), _software(4, 4))
+        return
+    if caps.matrix:
+        yield from _preferred_matrix(pixels, rows)
+    if caps.f16:
+        yield from _preferred_tile("f16", pixels, rows)
+    yield from _preferred_tile("f32", pixels, rows)
+
+
+def _tiles(pixels: int, rows: int, tile_pixels: int, tile_rows: int) -> int:
+    """Workgroups that a tiling makes."""
+    return -(-pixels // tile_pixels) * -(-rows // tile_rows)
+
+
+def _preferred_matrix(pixels: int, rows: int) -> Iterator[Variant]:
+    ragged = 0 < rows % 128 <= 64  # half of the last tile of 128 channels would be wasted
+    if _tiles(pixels, rows, 128, 128) >= BUSY and not ragged:
+        yield _matrix(128, 128, 64, 64)
+    if _tiles(pixels, rows, 128, 64) >= BUSY:
+        yield _matrix(128, 64, 64, 32)
+    if _tiles(pixels, rows, 64, 64) < BUSY:
+        if _tiles(pixels, rows, 64, 64) < BUSY // 2:
+            yield _matrix(64, 64, 32, 32, splits=4)
+        yield _matrix(64, 64, 32, 32, splits=2)
+    yield _matrix(64, 64, 32, 32)
+
+
+def _preferred_tile(style: str, pixels: int, rows: int) -> Iterator[Variant]:
+    if _tiles(pixels, rows, 128, 128) >= BUSY:
+        yield Variant(style, 128, 128, 8, 8, prefetch=style == "f16")
+    if _tiles(pixels, rows, 128, 64) >= BUSY:
+        yield Variant(style, 128, 64, 8, 8)
+    if _tiles(pixels, rows, 64, 64) < BUSY:
+        yield Variant(style, 64, 64, 4, 8, unroll=style == "f16", splits=4)
+    if min(pixels, rows) <= 32:
+        yield Variant(style, 32, 32, 4, 4, unroll=False)
+    yield Variant(style, 64, 64, 4, 8, unroll=style == "f16")

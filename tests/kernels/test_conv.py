@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from kernels.test_matmul_matrix import spelled_out
 
 from engine.formats.packed import pack
 from engine.formats.quants import Quant, dequantise, quantise
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.gpu.device import Device
 from engine.graph.graph import Graph, GraphError
 from engine.graph.node import Node, Role, Value
-from engine.kernels import conv
+from engine.kernels import conv, run
+from engine.kernels.base import Dispatch, Shader, generate
 from engine.kernels.conv_tables import Variant
 from engine.kernels.quantise_blocks import weight_desc
 from engine.kernels.run import run_once
@@ -154,12 +157,12 @@ def reference(
     return ACTS[case.act](y + arrays.get("residual", 0.0)), norms + 1e-3
 
 
-def check(device: Device, case: Case, *, every: bool = False) -> None:
-    """Each variant that compiles fast, or ``every`` one, gives the right answer on the device."""
+def check(device: Device, case: Case, ways: tuple[Variant, ...] = ()) -> None:
+    """Each of ``ways``, or each variant that compiles fast, gives the right answer."""
     if case.dtype is DType.F16 and not device.caps.f16:
         pytest.skip("no f16 here")
     made = problem(case)
-    found = [v for v in conv.candidates(made.node, device.caps) if every or light(v)]
+    found = ways or [v for v in conv.candidates(made.node, device.caps) if light(v)]
     assert found
     for variant in found:
         dispatches = conv.lower(made.node, device.caps, variant)
@@ -171,8 +174,8 @@ def check(device: Device, case: Case, *, every: bool = False) -> None:
 
 def light(variant: Variant) -> bool:
     """Whether a variant's shader is short: loops that are written out take seconds to compile."""
-    short = not variant.unroll or (variant.style == "software" and variant.pixels == 4)
-    return short and variant.lane_pixels * variant.lane_rows <= 32
+    short = not variant.unroll and variant.splits == 1
+    return short and variant.lane_pixels * variant.lane_rows <= 16
 
 
 @pytest.mark.parametrize(
@@ -238,8 +241,21 @@ def test_a_weight_in_parts(full: Device) -> None:
     check(full, Case(outputs=44, parts=(16, 16, 12), fused=frozenset({"bias", "residual"})))
 
 
-def test_many_tiles(full: Device) -> None:
-    check(full, Case(channels=64, outputs=136, height=9, width=17, batch=2), every=True)
+#: What the large variants do, on tiles small enough to compile fast.
+WAYS = (
+    Variant("f32", 16, 16, 2, 4, 2, prefetch=True, unroll=False),
+    Variant("f32", 16, 16, 2, 4, unroll=False, splits=3),
+    Variant("f16", 16, 16, 2, 4, prefetch=True),
+    Variant("f16", 16, 16, 2, 4, 2, unroll=False, splits=2),
+    Variant("software", 8, 0, 8, 4),
+)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("channels", [64, 36])
+def test_every_way(full: Device, way: Variant, channels: int) -> None:
+    case = Case(channels=channels, outputs=44, height=9, width=8, batch=2, fused=ALL)
+    check(full, replace(case, quant=Quant.F16), (way,))
 
 
 def test_too_much_fused_is_taken_apart_or_says_so(small_limits: Device) -> None:
@@ -256,3 +272,40 @@ def test_a_norm_is_done_apart_where_it_would_be_done_often(
 ) -> None:
     case = Case(kernel=kernel, padding=kernel // 2, fused=frozenset({"table"}), norm_act=act)
     assert conv.choose(problem(case).node, full.caps).apart is apart
+
+
+UNIT = MatrixShape(8, 4, 16, "f16", "f32")
+SMALL = (
+    Variant("matrix", 16, 16, 16, 8),
+    Variant("matrix", 8, 16, 8, 8, 2, prefetch=True),
+    Variant("matrix", 16, 8, 8, 8, prefetch=True, splits=2),
+)
+
+
+@pytest.mark.parametrize("way", SMALL, ids=lambda way: way.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(channels=36, outputs=20, fused=ALL, norm_act="silu", batch=2),
+        Case(channels=32, skip=32, outputs=20, quant=Quant.Q8_0, stride=2),
+        Case(channels=17, outputs=12, upsample=2, dtype=DType.F16, quant=Quant.F16),
+    ],
+    ids=str,
+)
+def test_matrix_units_spelled_out(
+    full: Device, way: Variant, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No software device has matrix units: they are replaced by plain arithmetic."""
+    caps = replace(full.caps, matrix=(UNIT,))
+
+    def generated(dispatch: Dispatch, known: Capabilities) -> Shader:
+        shader = generate(dispatch, caps if "matrix" in dispatch.template else known)
+        if "Sums" not in shader.source:
+            return shader
+        return replace(shader, source=spelled_out(shader.source, full.caps.subgroup))
+
+    monkeypatch.setattr(run, "generate", generated)
+    made = problem(case)
+    dispatches = conv.lower(made.node, caps, way)
+    (have,) = run_once(full, dispatches, made.inputs, made.planes, [made.node.output])
+    assert (np.abs(have - made.want) / made.norms).max() < 4e-3

@@ -31,7 +31,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endfor %}
     for (var g = 0u; g < {{ groups }}u; g++) {
 {% for m in range(loads) %}
-        let x_{{ m }} = x_in(pixel_{{ m }}, g * 8u + slice);
+        let x_{{ m }} = x_in(pixel_{{ m }}, g, slice);
 {% endfor %}
 {% for r in range(lane_rows) %}
 {% if float %}

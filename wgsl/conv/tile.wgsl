@@ -19,13 +19,6 @@
 {% set lines = tile_pixels // lane_pixels %}
 {% set pitch_w = tile_rows + 2 %}
 {% set pitch_x = tile_pixels + 1 %}
-{% set x_vectors = tile_pixels * step * 8 %}
-{% set w_quarters = tile_rows * step * 4 %}
-{% set x_each = (x_vectors + threads - 1) // threads %}
-{% set w_each = (w_quarters + threads - 1) // threads %}
-{% macro at(n) %}{{ "index + %du" % (n * threads) if n else "index" }}{% endmacro %}
-{% macro guard(n, count) %}{{ "if (%s < %du) " % (at(n), count) if (n + 1) * threads > count }}{% endmacro %}
-{% macro in_step(n) %}{{ "(%s) / 4u %% %du" % (at(n), step) if step > 1 else "0u" }}{% endmacro %}
 var<workgroup> tile_w: array<{{ vec4 }}, {{ pitch_w * step * 8 }}>;
 var<workgroup> tile_x: array<{{ vec4 }}, {{ pitch_x * step * 8 }}>;
 
@@ -42,10 +35,15 @@ fn weight_row(first_row: u32, p: u32) -> u32 {
 }
 
 {% if not float %}
-fn decoded(word: u32, scale: f32, minimum: f32) -> {{ vec4 }} {
-    return {{ vec4 }}(fma({{ quant.codes_f32(weights.w, "word") }}, vec4<f32>(scale), vec4<f32>(-minimum)));
-}
+{{ parts.decoded(scalar) }}
 {% endif %}
+fn put_x(s: u32, p: u32, v: {{ vec4 }}) {
+    tile_x[s * {{ pitch_x }}u + p] = v;
+}
+
+fn put_w(s: u32, p: u32, v: {{ vec4 }}) {
+    tile_w[s * {{ pitch_w }}u + p] = v;
+}
 
 {# Add the products of slice k of the tiles. #}
 {% macro products(k) %}
@@ -70,44 +68,6 @@ let x_{{ t }} = tile_x[at_x + {{ t * lines }}u];
 {% endfor %}
 {% endmacro %}
 
-{# Read the step's parts of x and W that this invocation brings. #}
-{% macro fetch(g) %}
-{% for n in range(x_each) %}
-x_fetched_{{ n }} = x_in(at_x_{{ n }}, {{ g }} * 8u + ({{ at(n) }}) % {{ 8 * step }}u);
-{% endfor %}
-{% for n in range(w_each) %}
-{
-    let group = {{ "min(%s + %s, %du)" % (g, in_step(n), groups - 1) if step > 1 else g }};
-{% if float %}
-    w_fetched_{{ n }} = w_load8(at_w_{{ n }}, group * 4u + index % 4u);
-{% else %}
-    w_fetched_{{ n }} = w_pair(at_w_{{ n }}, group, index % 4u);
-    factors_{{ n }} = w_factors(at_w_{{ n }}, group);
-{% endif %}
-}
-{% endfor %}
-{% endmacro %}
-
-{% macro stash() %}
-{% for n in range(x_each) %}
-{{ guard(n, x_vectors) }}{
-    tile_x[({{ at(n) }}) % {{ 8 * step }}u * {{ pitch_x }}u + ({{ at(n) }}) / {{ 8 * step }}u] = x_fetched_{{ n }};
-}
-{% endfor %}
-{% for n in range(w_each) %}
-{{ guard(n, w_quarters) }}{
-    let s = {{ "%s * 8u + " % in_step(n) if step > 1 }}index % 4u{{ " * 2u" if float }};
-{% if float %}
-    tile_w[s * {{ pitch_w }}u + p_{{ n }}] = {{ vec4 }}(w_fetched_{{ n }}.a);
-    tile_w[(s + 1u) * {{ pitch_w }}u + p_{{ n }}] = {{ vec4 }}(w_fetched_{{ n }}.b);
-{% else %}
-    tile_w[s * {{ pitch_w }}u + p_{{ n }}] = decoded(w_fetched_{{ n }}.x, factors_{{ n }}.x, factors_{{ n }}.z);
-    tile_w[(s + 4u) * {{ pitch_w }}u + p_{{ n }}] = decoded(w_fetched_{{ n }}.y, factors_{{ n }}.y, factors_{{ n }}.w);
-{% endif %}
-}
-{% endfor %}
-{% endmacro %}
-
 @compute @workgroup_size({{ threads }})
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) index: u32) {
     let first_pixel = (id.x + id.y * {{ grid_x }}u) * {{ tile_pixels }}u;
@@ -117,40 +77,21 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for t in range(lane_pixels) %}{% for r in range(lane_rows) %}
     var sum_{{ r }}_{{ t }} = 0.0;
 {% endfor %}{% endfor %}
-{% for n in range(x_each) %}
-    let at_x_{{ n }} = pixel_of(min(first_pixel + ({{ at(n) }}) / {{ 8 * step }}u, {{ pixels - 1 }}u));
-    var x_fetched_{{ n }}: {{ vec4 }};
-{% endfor %}
-{% for n in range(w_each) %}
-    let p_{{ n }} = min(({{ at(n) }}) / {{ 4 * step }}u, {{ tile_rows - 1 }}u);
-    let at_w_{{ n }} = {{ starts }}u + weight_row(first_row, p_{{ n }});
-{% if float %}
-    var w_fetched_{{ n }}: Eight;
-{% else %}
-    var w_fetched_{{ n }}: vec2<u32>;
-    var factors_{{ n }}: vec4<f32>;
-{% endif %}
-{% endfor %}
-{% if splits == 1 %}
-    let begin = 0u;
-    let end = {{ groups }}u;
-{% else %}
-    let begin = id.z % {{ splits }}u * {{ split_groups }}u;
-    let end = min(begin + {{ split_groups }}u, {{ groups }}u);
-{% endif %}
+    {{ parts.fetch_vars(scalar, float) | indent(4) }}
+    {{ parts.span() | indent(4) }}
 {% if prefetch %}
-    {{ fetch("begin") | indent(4) }}
+    {{ parts.fetch("begin", float) | indent(4) }}
 {% endif %}
     for (var g = begin; g < end; g += {{ step }}u) {
         workgroupBarrier();
 {% if not prefetch %}
-        {{ fetch("g") | indent(8) }}
+        {{ parts.fetch("g", float) | indent(8) }}
 {% endif %}
-        {{ stash() | indent(8) }}
+        {{ parts.stash(scalar, float) | indent(8) }}
         workgroupBarrier();
 {% if prefetch %}
         if (g + {{ step }}u < end) {
-            {{ fetch("(g + %du)" % step) | indent(12) }}
+            {{ parts.fetch("(g + %du)" % step, float) | indent(12) }}
         }
 {% endif %}
 {% for part in range(step) %}
@@ -183,19 +124,12 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     {
         let p = first_pixel + line + {{ t * lines }}u;
         if (p < {{ pixels }}u) {
-{% if splits == 1 %}
-            let at = pixel_of(p);
-{% endif %}
 {% for c in range(lane_rows // 4) %}
             {
                 let o = first_row + {{ 4 * columns * c }}u + 4u * column;
                 if (o < {{ rows_here }}u) {
                     let sum = vec4<f32>({% for k in range(4) %}{{ ", " if k }}sum_{{ 4 * c + k }}_{{ t }}{% endfor %});
-{% if splits == 1 %}
-                    finish(at, o, sum);
-{% else %}
-                    partial_put(id.z % {{ splits }}u * {{ pixels }}u + p, (o + {{ first }}u) >> 2u, sum);
-{% endif %}
+                    {{ parts.hand_on("p", "o", "sum") | indent(20) }}
                 }
             }
 {% endfor %}
