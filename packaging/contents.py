@@ -21,7 +21,8 @@ SYSTEM_LIBRARIES = re.compile(
     r"|xcb-(dri2|dri3|glx|present|randr|shm|sync|xfixes)|wayland-(client|server|egl)"
     r"|glib-2\.0|gthread-2\.0|dbus-1|systemd)\.so(\.|$)"
 )
-DATA = ("wgsl", "assets/app", "assets/icons", "assets/starter-image")  # read while it runs
+_DATA = ("app", "clip-tokenizer", "icons", "starter-image")  # of assets/, read while it runs
+DATA = ("wgsl", *(f"assets/{folder}" for folder in _DATA))
 QT_PARTS = (
     "3D", "Bluetooth", "Charts", "Designer", "Help", "LabsX", "Location", "Multimedia", "Network",
     "OpenGLWidgets", "Pdf", "Positioning", "PrintSupport", "Qml", "Quick", "Sensors", "Serial",

@@ -157,6 +157,12 @@ def test_a_bundle_and_a_wheel_carry_the_same_data() -> None:
     assert all((ROOT / place).is_dir() for place in DATA)
 
 
+def test_every_folder_of_assets_is_shipped_or_known_not_to_be() -> None:
+    shipped = {place.partition("/")[2] for place in DATA} - {""}
+    found = {folder.name for folder in (ROOT / "assets").iterdir() if folder.is_dir()}
+    assert found - shipped <= {"docs", "linux", "screenshots"}
+
+
 def test_windows_gets_four_numbers() -> None:
     assert "filevers=(1, 2, 3, 0)" in windows_version("1.2.3")
 
