@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from engine.graph.expression import ARITHMETIC, Expression
+from engine.graph.fuse_attention import rope_into_attention
 from engine.graph.fuse_image import IMAGE_REWRITES
 from engine.graph.graph import Graph, GraphError, Node, Role, Value
 from engine.graph.ops import expression_of, rows
@@ -130,6 +131,7 @@ REWRITES: dict[str, Callable[[Graph], Graph]] = {
     "gated_into_linear": gated_into_linear,
     "residual_into_linear": residual_into_linear,
     "norm_into_linear": norm_into_linear,
+    "rope_into_attention": rope_into_attention,
     **IMAGE_REWRITES,
     "elementwise_chain": elementwise_chain,
 }

@@ -123,13 +123,25 @@ def _attention(call: Call) -> Descs:
     desc = call.tensor("q")
     if desc.shape.c != heads * dim:
         call.fail(f"q has {desc.shape.c} channels; {heads} heads of {dim} make {heads * dim}.")
+    _attention_attrs(call)
+    return (desc,)
+
+
+def _attention_attrs(call: Call) -> None:
     call.number("scale")
     call.whole("sequence_max")
     if call.attrs["window"] is not None:
         call.whole("window")
     if call.attrs["softcap"] is not None:
         call.number("softcap", positive=True)
-    return (desc,)
+
+
+def _rope_attention(call: Call) -> Descs:
+    made = _rope_cache(call)
+    if rows(call.tensor("qkv").shape) != 1:
+        call.fail("it is for one token; use rope_cache and attention for more.")
+    _attention_attrs(call)
+    return made
 
 
 def _concat(call: Call) -> Descs:
@@ -186,6 +198,18 @@ OPS: dict[str, OpSpec] = {
         _attention,
         ("q", "k_cache", "v_cache", "state"),
         attrs=("heads", "kv_heads", "head_dim", "scale", "sequence_max"),
+        defaults={"window": None, "softcap": None},
+        open_attrs=True,
+    ),
+    "rope_attention": OpSpec(
+        _rope_attention,
+        ("qkv", "k_cache", "v_cache", "rope_freqs", "state"),
+        optional=("q_gain", "k_gain"),
+        mutates=("k_cache", "v_cache"),
+        attrs=(
+            *("heads", "kv_heads", "head_dim", "rope_dim", "mode"),
+            *("scale", "sequence_max"),
+        ),
         defaults={"window": None, "softcap": None},
         open_attrs=True,
     ),

@@ -7,13 +7,18 @@ from typing import Any
 
 from engine.gpu.capabilities import Capabilities
 from engine.graph.node import Node, Role, Value
+from engine.kernels import attention_decode_subgroups
+from engine.kernels.attention_decode_sizes import (
+    GROUP_MAX,
+    Sizes,
+    partials_shape,
+    sizes_of,
+    split_params,
+)
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.grid import power_of_two
 from engine.kernels.state import STATE_WGSL
-from engine.tensor.descriptor import Shape, TensorDesc
-
-#: Query heads that share the loads of one workgroup; more are cut into blocks.
-GROUP_MAX = 8
+from engine.tensor.descriptor import TensorDesc
 
 
 @dataclass(frozen=True)
@@ -66,34 +71,6 @@ class LaneVariant:
         return f"lanes{self.lanes}w{self.workgroups}"
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What a node asks for, in the terms of the kernels."""
-
-    heads: int
-    kv_heads: int
-    slices: int  # vectors of four channels in a head
-    positions: int
-    group_max: int = GROUP_MAX
-
-    @property
-    def group(self) -> int:
-        """Query heads of one workgroup."""
-        return min(self.heads // self.kv_heads, self.group_max)
-
-    @property
-    def blocks(self) -> int:
-        """Workgroups that share a KV head."""
-        return -(-(self.heads // self.kv_heads) // self.group)
-
-
-def sizes_of(node: Node) -> Sizes:
-    """The sizes of an attention node."""
-    positions = node.named["k_cache"].tensor.shape.w
-    heads, kv_heads = int(node.attrs["heads"]), int(node.attrs["kv_heads"])
-    return Sizes(heads, kv_heads, int(node.attrs["head_dim"]) // 4, positions)
-
-
 def choices(node: Node, caps: Capabilities) -> list[Variant | LaneVariant]:
     """The variants allowed for a node on this device, best first."""
     slices = sizes_of(node).slices
@@ -126,14 +103,16 @@ def splits_of(sizes: Sizes, variant: Variant | LaneVariant) -> int:
     return max(1, min(wanted, most, 256))
 
 
-def partials_shape(sizes: Sizes, splits: int) -> Shape:
-    """Of each head and split the sums of weighted values, the largest score, the sum of weights."""
-    return Shape(h=sizes.heads, w=splits, c=4 * (sizes.slices + 1))
-
-
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
     """Every allowed variant by name, best first."""
-    return {v.name: _lower(node, caps, v) for v in choices(node, caps)}
+    plain = {v.name: _lower(node, caps, v) for v in choices(node, caps)}
+    if caps.software:
+        return plain
+    subgroups = {
+        each.name: attention_decode_subgroups.lower(node, caps, each)
+        for each in attention_decode_subgroups.choices(node, caps)
+    }
+    return {**subgroups, **plain}
 
 
 def _lower(node: Node, caps: Capabilities, variant: Variant | LaneVariant) -> list[Dispatch]:
@@ -148,16 +127,7 @@ def _lower(node: Node, caps: Capabilities, variant: Variant | LaneVariant) -> li
     partials = Value(f"{node.output.name}.partials", desc, Role.ACTIVATION)
     common = {
         "state_words": STATE_WGSL,
-        "splits": splits,
-        "tile": variant.tile,
-        "positions": sizes.positions,
-        "window": node.attrs.get("window"),
-        "slices": sizes.slices,
-        "group": sizes.group,
-        "blocks": sizes.blocks,
-        "heads_per_kv": sizes.heads // sizes.kv_heads,
-        "scale": float(node.attrs["scale"]),
-        "softcap": node.attrs.get("softcap"),
+        **split_params(node, sizes, splits, variant.tile),
     }
     state = Bind("state", node.named["state"], raw="array<u32>")
     raw = "array<vec4<f32>>"

@@ -10,6 +10,7 @@ from engine.graph.expression import ACTIVATIONS
 from engine.graph.node import GraphError, Node
 from engine.kernels import (
     attention,
+    attention_decode_rope,
     attention_full,
     conv,
     elementwise,
@@ -34,6 +35,7 @@ FAMILIES: dict[str, ModuleType] = {
     "linear": linear,
     "rope_cache": rope,
     "attention": attention,
+    "rope_attention": attention_decode_rope,
     "gated": elementwise,
     "add": elementwise,
     "mul": elementwise,

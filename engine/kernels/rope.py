@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -155,17 +156,10 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     params = {
         "state_words": STATE_WGSL,
         "tokens": tokens,
-        "heads": heads,
-        "kv_heads": kv_heads,
         "slices": slices,
         "vecs": chosen.vecs,
         "positions": named["k_cache"].tensor.shape.w,
-        "rope_dim": int(node.attrs["rope_dim"]),
-        "mode": str(node.attrs["mode"]),
-        "magnitude": float(node.attrs.get("magnitude", 1.0)),
-        "eps": float(node.attrs.get("norm_eps", 1e-6)),
-        "q_norm": "q_gain" in named,
-        "k_norm": "k_gain" in named,
+        **rotation_params(node),
         "size": size,
         "grid_x": grid[0],
     }
@@ -181,6 +175,20 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     if not params["rope_dim"]:
         binds = [bind for bind in binds if bind.name != "rope_freqs"]
     return [Dispatch("rope/rope_cache.wgsl", params, tuple(binds), grid, "rope_cache")]
+
+
+def rotation_params(node: Node) -> dict[str, Any]:
+    """What ``rope/rotated.wgsl`` and its users take, of rope_cache or rope_attention."""
+    return {
+        "heads": int(node.attrs["heads"]),
+        "kv_heads": int(node.attrs["kv_heads"]),
+        "rope_dim": int(node.attrs["rope_dim"]),
+        "mode": str(node.attrs["mode"]),
+        "magnitude": float(node.attrs.get("magnitude", 1.0)),
+        "eps": float(node.attrs.get("norm_eps", 1e-6)),
+        "q_norm": "q_gain" in node.named,
+        "k_norm": "k_gain" in node.named,
+    }
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:

@@ -29,4 +29,4 @@ def test_with_a_plan_the_places_are_shown(llama):
     graph = fuse(llama(1, layers=1))
     text = describe(graph, plan_lanes(lifetimes(graph), conflicts(graph)))
     assert "embedding.0 [1, 576] f32 @" in text
-    assert "plan: 3 lanes: 10,752 bytes" in text
+    assert "plan: 3 lanes: 12,288 bytes" in text
