@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,6 +149,79 @@ class TileVariant:
 
 
 @dataclass(frozen=True)
+class FlashVariant:
+    """The same with every product in f16, and each score's exponential taken once.
+
+    Attributes:
+        rows: query rows (a token and a query head) of a workgroup.
+        keys: keys of a tile.
+        per_rows: rows of an invocation.
+        per_keys: keys of an invocation, of whose rows it makes the scores.
+        shared_tile: keys and values take turns in one tile.
+    """
+
+    rows: int
+    keys: int
+    per_rows: int
+    per_keys: int
+    shared_tile: bool = False
+
+    @property
+    def name(self) -> str:
+        """Names it in tuning results."""
+        tail = "s" if self.shared_tile else ""
+        return f"flash{self.rows}x{self.keys}-{self.per_rows}x{self.per_keys}{tail}"
+
+    @property
+    def _across(self) -> int:
+        """Invocations that share a row."""
+        return self.keys // self.per_keys
+
+    @property
+    def size(self) -> int:
+        """Invocations of a workgroup."""
+        return self.rows // self.per_rows * self._across
+
+    def fits(self, node: Node, caps: Capabilities) -> bool:
+        """Whether there is f16 in arithmetic and caches, workgroup memory and invocations."""
+        if not caps.f16 or node.named["k_cache"].tensor.dtype is not DType.F16:
+            return False
+        return self.size <= caps.limits.invocations and (
+            self._bytes(sizes_of(node).slices, caps) <= caps.limits.workgroup_bytes
+        )
+
+    def _shuffles(self, caps: Capabilities) -> bool:
+        """Whether all invocations that share a row lie in one subgroup; lanes alternate rows."""
+        return caps.subgroup >= 2 * self._across
+
+    def _bytes(self, slices: int, caps: Capabilities) -> int:
+        tiles = self.keys * (slices + 1) + (0 if self.shared_tile else self.keys * slices)
+        vectors = self.rows // 2 * (2 * slices + 2) + tiles + self.rows * (self.keys // 4 + 1)
+        return 8 * vectors + (0 if self._shuffles(caps) else 4 * self.rows * self._across)
+
+    def lower(self, node: Node, caps: Capabilities) -> list[Dispatch]:
+        """One dispatch."""
+        sizes = sizes_of(node)
+        tokens = node.named["q"].tensor.shape.w
+        blocks = -(-tokens * (sizes.heads // sizes.kv_heads) // self.rows)
+        params = _common(node) | {
+            "blocks": blocks,
+            "rows": self.rows,
+            "keys": self.keys,
+            "rm": self.per_rows,
+            "rk": self.per_keys,
+            "size": self.size,
+            "shared_tile": self.shared_tile,
+            "shuffle": self._shuffles(caps),
+            "chunk": next(some for some in range(8, 0, -1) if sizes.slices % some == 0),
+            "flush": min(32, self.keys),
+            "log2e": math.log2(math.e),
+        }
+        grid = (blocks, sizes.kv_heads, 1)
+        return [Dispatch("attention/prefill_flash.wgsl", params, binds_of(node), grid, "attention")]
+
+
+@dataclass(frozen=True)
 class MatrixVariant:
     """Products on matrix units: ``teams`` subgroups a workgroup, tiles of ``keys`` keys."""
 
@@ -250,7 +324,7 @@ def binds_of(node: Node) -> tuple[Bind, ...]:
     )
 
 
-PrefillVariant = RowVariant | LaneVariant | TileVariant | MatrixVariant
+PrefillVariant = RowVariant | LaneVariant | TileVariant | FlashVariant | MatrixVariant
 
 #: Best first. Large blocks reuse a tile more, small ones keep more of a large GPU busy.
 _TILES = (
@@ -262,6 +336,13 @@ _TILES = (
     TileVariant(32, 16, 4, False),
     TileVariant(16, 16, 2, False),
     TileVariant(8, 8, 1, False),
+)
+_FLASH = (
+    FlashVariant(32, 64, 4, 4),
+    FlashVariant(64, 64, 4, 8, shared_tile=True),
+    FlashVariant(64, 64, 8, 4, shared_tile=True),
+    FlashVariant(64, 64, 4, 4, shared_tile=True),
+    FlashVariant(16, 64, 4, 4),
 )
 _MATRIX = (MatrixVariant(4, 64), MatrixVariant(4, 32), MatrixVariant(2, 32), MatrixVariant(4, 16))
 _LANES = (LaneVariant(2, 32), LaneVariant(1, 32))
@@ -279,7 +360,8 @@ def choices(node: Node, caps: Capabilities) -> list[PrefillVariant]:
     if caps.kind == "discrete" and rows < 64 * 256:
         # Too few blocks of 64 rows for every core: halve the rows of an invocation first.
         tiles.sort(key=lambda variant: variant.half is False or variant.per != 2)
-    return [*matrix, *tiles, _ROWS]
+    flash = [variant for variant in _FLASH if variant.fits(node, caps)]
+    return [*matrix, *tiles, *flash, _ROWS]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:

@@ -25,8 +25,11 @@ class Variant:
         lane_rows: rows of the weight of one invocation (matrix: of one subgroup).
         step: groups of 32 columns that one step of the loop takes.
         prefetch: the next step is read while this one is computed.
-        unroll: whether the slices of a group are written out.
-        by_bits: codes become f16 by their bits, and weights are made in f16 (Tint only).
+        unroll: slices of four columns that are written out, a divisor of the eight of a group.
+        by_bits: codes become f16 by their bits, and weights are made in f16.
+        paired: an f16 sum holds two tokens, not two columns (f16).
+        quads: lanes are laid out so that pairs of them read the same (f16).
+        flush: groups of 32 columns that are added up in f16 (f16), a divisor of step.
     """
 
     style: str
@@ -36,8 +39,11 @@ class Variant:
     lane_rows: int
     step: int = 1
     prefetch: bool = False
-    unroll: bool = True
+    unroll: int = 8
     by_bits: bool = False
+    paired: bool = False
+    quads: bool = False
+    flush: int = 1
 
     @property
     def name(self) -> str:
@@ -45,7 +51,10 @@ class Variant:
         if self.style == "software":
             return f"software-{self.tokens}x{self.lane_rows}"
         tile = f"{self.tokens}x{self.rows}x{GROUP * self.step}"
-        tail = ("p" if self.prefetch else "") + ("b" if self.by_bits else "")
+        marks = {"p": self.prefetch, "b": self.by_bits, "t": self.paired, "q": self.quads}
+        tail = "".join(mark for mark, there in marks.items() if there)
+        tail += f"f{self.flush}" if self.flush > 1 else ""
+        tail += f"u{self.unroll}" if self.style == "f16" and self.unroll != 8 else ""
         dash = "-" if tail else ""
         return f"{self.style}-{tile}-{self.lane_tokens}x{self.lane_rows}{dash}{tail}"
 
@@ -71,22 +80,60 @@ class Variant:
         return self._tile_bytes(*self.pads)
 
     @property
+    def double(self) -> bool:
+        """Whether there are two pairs of tiles, one being filled while the other is read."""
+        return self.prefetch and self.style == "f16"
+
+    @property
     def pads(self) -> tuple[int, int]:
         """Positions added to the pitch of both tiles, so that a loader's lanes hit other banks."""
         if self.style == "dp4a":
             return (0, 4 // self.step)
+        if self.style == "f16":  # vectors of 8 bytes: 16 to a row of banks
+            return (4, 1 if self.paired or self.step > 1 else 2)
         bare = self._tile_bytes(0, 0)
         return (0, 0) if bare <= 16 << 10 < self._tile_bytes(2, 1) else (2, 1)
 
     def _tile_bytes(self, pad_w: int, pad_x: int) -> int:
-        positions = self.rows + pad_w + self.tokens + pad_x
+        positions = self.rows + pad_w + self.tokens + pad_x * (2 if self.paired else 1)
         if self.style == "dp4a":
             return (positions * 2 * 16 + (self.rows + self.tokens) * 8) * self.step
-        return positions * self.step * 8 * (8 if self.style == "f16" else 16)
+        tiles = 2 if self.double else 1
+        return positions * self.step * 8 * (8 if self.style == "f16" else 16) * tiles
 
 
 def _software(tokens: int, lane_rows: int) -> Variant:
     return Variant("software", tokens, 0, tokens, lane_rows)
+
+
+def _half(
+    tokens: int,
+    rows: int,
+    lane_tokens: int,
+    lane_rows: int,
+    step: int = 1,
+    *,
+    prefetch: bool = False,
+    by_bits: bool = True,
+    paired: bool = True,
+    quads: bool = True,
+    flush: int = 1,
+    unroll: int = 8,
+) -> Variant:
+    return Variant(
+        "f16",
+        tokens,
+        rows,
+        lane_tokens,
+        lane_rows,
+        step,
+        prefetch,
+        unroll,
+        by_bits,
+        paired,
+        quads,
+        flush,
+    )
 
 
 def _dp4a(
@@ -118,19 +165,29 @@ def _matrix(
 
 
 _F32 = (
-    Variant("f32", 64, 64, 4, 8, unroll=False),  # the one that fits every device
-    Variant("f32", 32, 32, 2, 8, unroll=False),
-    Variant("f32", 32, 32, 4, 4, unroll=False),
+    Variant("f32", 64, 64, 4, 8, unroll=1),  # the one that fits every device
+    Variant("f32", 32, 32, 2, 8, unroll=1),
+    Variant("f32", 32, 32, 4, 4, unroll=1),
     Variant("f32", 64, 64, 8, 8),
     Variant("f32", 128, 64, 8, 8),
     Variant("f32", 128, 128, 8, 8),
     Variant("f32", 128, 128, 8, 8, prefetch=True),
 )
 _F16 = (
-    Variant("f16", 64, 64, 4, 8),
-    Variant("f16", 128, 64, 8, 8),
-    Variant("f16", 128, 128, 8, 8),
-    Variant("f16", 128, 128, 8, 8, prefetch=True),
+    _half(64, 64, 4, 8, by_bits=False, paired=False, quads=False),
+    _half(64, 64, 4, 8, by_bits=False, paired=False),
+    _half(64, 64, 4, 8, paired=False),
+    _half(64, 64, 4, 8),
+    _half(64, 64, 4, 8, 2),
+    _half(64, 64, 4, 8, 2, flush=2),
+    _half(64, 64, 4, 8, prefetch=True),
+    _half(64, 64, 8, 8, 2),
+    _half(64, 128, 8, 8),
+    _half(128, 64, 8, 8, unroll=4),
+    _half(128, 64, 8, 8, prefetch=True),
+    _half(128, 128, 8, 8),
+    _half(32, 64, 4, 4, 2, prefetch=True),
+    _half(32, 32, 4, 4, 2, prefetch=True),
 )
 _DP4A = (
     _dp4a(32, 32, 4, 8, 1, prefetch=False),

@@ -14,7 +14,7 @@ from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.gpu.device import Device
 from engine.graph.node import GraphError, Node, Role, Value
 from engine.kernels import attention
-from engine.kernels.attention_prefill import MatrixVariant
+from engine.kernels.attention_prefill import FlashVariant, MatrixVariant
 from engine.kernels.base import Dispatch, Shader, generate
 from engine.kernels.state import WORDS, pack_state
 from engine.tensor.descriptor import DType, Shape, Storage, TensorDesc
@@ -206,6 +206,30 @@ def test_variants_for_real_gpus(full: Device, case: Case) -> None:
 @pytest.mark.parametrize("case", [GPU_CASES[0], GPU_CASES[3]], ids=["decode", "prefill"])
 def test_variants_for_real_gpus_on_lesser_devices(device: Device, case: Case) -> None:
     check(device, replace(case, cache=DType.F32), kind="integrated")
+
+
+# Small blocks compile fast on a software device: rows by shuffles, by memory, tiles taking turns.
+FLASH = [
+    FlashVariant(8, 16, 2, 4),
+    FlashVariant(8, 32, 4, 4),
+    FlashVariant(16, 32, 4, 8, shared_tile=True),
+]
+FLASH_CASES = {
+    "plain": prefill(tokens=40, count=33, head_dim=64),
+    "odd rows": prefill(tokens=9, count=9, heads=5, kv_heads=1, head_dim=80, window=8, softcap=4.0),
+    "tiny": prefill(tokens=5, count=4, heads=1, kv_heads=1, head_dim=4, position=0),
+    "long": prefill(tokens=6, count=6, position=90, positions=96, window=40, dtype=DType.F16),
+    "large scores": prefill(tokens=12, count=12, spread=4.0),
+}
+
+
+@pytest.mark.parametrize("way", FLASH, ids=lambda way: way.name)
+@pytest.mark.parametrize("case", FLASH_CASES.values(), ids=FLASH_CASES)
+def test_products_in_f16(full: Device, case: Case, way: FlashVariant) -> None:
+    node, inputs, want = build(replace(case, cache=DType.F16))
+    (have,) = run(full, way.lower(node, full.caps), inputs, [node.output])
+    loose = 4.0 if case.spread == 1.0 else 40.0
+    close(have[: case.count].reshape(want.shape), want, DType.F16, loose)
 
 
 #: Matrix units of 8x4x8 as plain code: every lane does the whole product and stores the same.

@@ -28,16 +28,20 @@ ALL = frozenset({"gain", "bias", "residual"})
 BOUNDS = {"f32": 1e-5, "software": 1e-5, "f16": 2e-3, "dp4a": 1e-2, "matrix": 2e-3}
 
 # Small tiles compile fast on a software device; each takes other branches of the templates.
-F32 = Variant("f32", 16, 16, 2, 8, unroll=False)
-AHEAD = Variant("f32", 16, 24, 1, 8, 2, prefetch=True, unroll=False)
+F32 = Variant("f32", 16, 16, 2, 8, unroll=1)
+AHEAD = Variant("f32", 16, 24, 1, 8, 2, prefetch=True, unroll=1)
 UNROLLED = Variant("f32", 8, 16, 1, 4)
-F16 = Variant("f16", 16, 16, 2, 8, unroll=False)
+F16 = Variant("f16", 16, 16, 2, 8, unroll=1)
+PAIRS = Variant("f16", 16, 16, 2, 8, 1, False, 1, by_bits=True, paired=True, quads=True)
+PAIRS_AHEAD = Variant("f16", 8, 16, 2, 8, 2, True, 1, by_bits=True, paired=True, flush=2)
+BITS = Variant("f16", 8, 16, 1, 8, 2, unroll=2, by_bits=True, quads=True)
+HALVES = (F16, PAIRS, PAIRS_AHEAD, BITS)
 DP4A = Variant("dp4a", 8, 16, 1, 8)
 DP4A_AHEAD = Variant("dp4a", 16, 24, 2, 8, 2, prefetch=True)
 DP4A_HOLD = Variant("dp4a", 16, 16, 4, 4)
 SOFTWARE = Variant("software", 8, 0, 8, 4)
 WIDE = Variant("software", 4, 0, 4, 8)
-WAYS = (F32, AHEAD, F16, DP4A, DP4A_AHEAD, SOFTWARE, WIDE)
+WAYS = (F32, AHEAD, *HALVES, DP4A, DP4A_AHEAD, SOFTWARE, WIDE)
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 
 
@@ -56,7 +60,7 @@ def check(device: Device, case: Case, variant: Variant | None = None) -> None:
 # --- every kind of weight -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [F32, F16, SOFTWARE], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", [F32, PAIRS, BITS, SOFTWARE], ids=lambda way: way.name)
 @pytest.mark.parametrize("quant", Quant, ids=lambda quant: quant.name)
 def test_every_kind(full: Device, quant: Quant, way: Variant) -> None:
     check(full, Case(quant), way)
@@ -101,7 +105,7 @@ def test_odd_numbers_of_everything(full: Device, way: Variant) -> None:
     check(full, Case(Quant.Q5_1, tokens=17, rows=37, cols=160, fused=frozenset({"bias"})), way)
 
 
-@pytest.mark.parametrize("way", [F32, AHEAD, F16, SOFTWARE], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", [F32, AHEAD, F16, PAIRS, SOFTWARE], ids=lambda way: way.name)
 @pytest.mark.parametrize("cols", [3, 36, 71])
 def test_odd_widths(full: Device, cols: int, way: Variant) -> None:
     check(full, Case(Quant.F32, tokens=5, rows=9, cols=cols, fused=ALL), way)
@@ -114,7 +118,7 @@ def test_few_tokens(full: Device, tokens: int) -> None:
 
 @pytest.mark.parametrize("gated", [None, "silu"])
 @pytest.mark.parametrize("parts", [(32, 12), (13, 13, 13, 5)])
-@pytest.mark.parametrize("way", [F32, DP4A, SOFTWARE], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", [F32, PAIRS, DP4A, SOFTWARE], ids=lambda way: way.name)
 def test_weights_in_parts(
     full: Device, way: Variant, parts: tuple[int, ...], gated: str | None
 ) -> None:
@@ -123,7 +127,7 @@ def test_weights_in_parts(
 
 
 def test_one_token_does_not_spoil_another(full: Device) -> None:
-    for way in (F32, DP4A, SOFTWARE):
+    for way in (F32, PAIRS, DP4A, SOFTWARE):
         made = problem(Case(tokens=6, cols=64))
         x = made.node.named["x"]
         spoilt = {**made.inputs, x: made.inputs[x].copy()}
@@ -138,7 +142,7 @@ def test_one_token_does_not_spoil_another(full: Device) -> None:
 # --- storage and element types ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [F32, F16, DP4A, WIDE], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", [F32, F16, PAIRS, DP4A, WIDE], ids=lambda way: way.name)
 @pytest.mark.parametrize("storage", Storage)
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_every_storage(full: Device, dtype: DType, storage: Storage, way: Variant) -> None:

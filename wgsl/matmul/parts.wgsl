@@ -66,13 +66,15 @@ fn weight_row(first_row: u32, p: u32) -> u32 {
 
 {#
 The loader of tiles of weights and activations as numbers of a `scalar` type. Every invocation
-brings `x_each` slices of x and `w_each` quarters of groups (eight weights, of two slices) in each
-step: `fetch_vars` declares them, `fetch(g)` reads those of the step from group g on, `stash`
-decodes them and hands them to
+brings `x_each` slices of x (`paired`: of two tokens side by side) and `w_each` quarters of groups
+(eight weights, of two slices) in each step: `fetch_vars` declares them, `fetch(g)` reads those of
+the step from group g on, `stash` decodes them and hands them to
     put_x(s, p, v)  and  put_w(s, p, v)      slice s of the step, position p, four numbers
-of the kernel. Between the two a kernel may do something else while the reads are on their way.
+of the kernel (`paired`: put_x(s, p, a, b) with those of tokens 2p and 2p + 1); `first` is added to
+s. Between the two a kernel may do something else while the reads are on their way.
 #}
-{% set x_vectors = tile_tokens * step * 8 %}
+{% set x_tokens = 2 if paired else 1 %}
+{% set x_vectors = tile_tokens * step * 8 // x_tokens %}
 {% set w_quarters = tile_rows * step * 4 %}
 {% set x_each = (x_vectors + threads - 1) // threads %}
 {% set w_each = (w_quarters + threads - 1) // threads %}
@@ -81,8 +83,10 @@ of the kernel. Between the two a kernel may do something else while the reads ar
 {% macro in_step(n) %}{{ "(%s) / 4u %% %du" % (at(n), step) if step > 1 else "0u" }}{% endmacro %}
 {% macro fetch_vars(scalar, float, columns) %}
 {% for n in range(x_each) %}
-let at_x_{{ n }} = min(first_token + ({{ at(n) }}) / {{ 8 * step }}u, {{ tokens - 1 }}u);
-var x_fetched_{{ n }}: vec4<{{ scalar }}>;
+{% for i in range(x_tokens) %}
+let at_x_{{ n }}_{{ i }} = min(first_token + ({{ at(n) }}) / {{ 8 * step }}u{{ " * 2u + %du" % i if paired }}, {{ tokens - 1 }}u);
+var x_fetched_{{ n }}_{{ i }}: vec4<{{ scalar }}>;
+{% endfor %}
 {% endfor %}
 {% for n in range(w_each) %}
 let p_{{ n }} = min(({{ at(n) }}) / {{ 4 * step }}u, {{ tile_rows - 1 }}u);
@@ -98,7 +102,9 @@ var factors_{{ n }}: vec4<f32>;
 
 {% macro fetch(g, float) %}
 {% for n in range(x_each) %}
-x_fetched_{{ n }} = x_in(at_x_{{ n }}, {{ g }} * 8u + ({{ at(n) }}) % {{ 8 * step }}u);
+{% for i in range(x_tokens) %}
+x_fetched_{{ n }}_{{ i }} = x_in(at_x_{{ n }}_{{ i }}, {{ g }} * 8u + ({{ at(n) }}) % {{ 8 * step }}u);
+{% endfor %}
 {% endfor %}
 {% for n in range(w_each) %}
 {
@@ -126,15 +132,15 @@ factors_{{ n }} = {{ name }}_factors(at_w_{{ n }}, group);
 {%- endif %}
 {% endmacro %}
 
-{% macro stash(scalar, float) %}
+{% macro stash(scalar, float, first="") %}
 {% for n in range(x_each) %}
 {{ guard(n, x_vectors) }}{
-    put_x(({{ at(n) }}) % {{ 8 * step }}u, ({{ at(n) }}) / {{ 8 * step }}u, x_fetched_{{ n }});
+    put_x({{ first ~ " + " if first }}({{ at(n) }}) % {{ 8 * step }}u, ({{ at(n) }}) / {{ 8 * step }}u, x_fetched_{{ n }}_0{{ ", x_fetched_%d_1" % n if paired }});
 }
 {% endfor %}
 {% for n in range(w_each) %}
 {{ guard(n, w_quarters) }}{
-    let s = {{ "%s * 8u + " % in_step(n) if step > 1 }}index % 4u{{ " * 2u" if float }};
+    let s = {{ first ~ " + " if first }}{{ "%s * 8u + " % in_step(n) if step > 1 }}index % 4u{{ " * 2u" if float }};
 {% if float %}
     put_w(s, p_{{ n }}, vec4<{{ scalar }}>(w_fetched_{{ n }}.a));
     put_w(s + 1u, p_{{ n }}, vec4<{{ scalar }}>(w_fetched_{{ n }}.b));
@@ -146,22 +152,30 @@ factors_{{ n }} = {{ name }}_factors(at_w_{{ n }}, group);
 {% endfor %}
 {% endmacro %}
 
-{# `fn decoded(word, scale, minimum)`: the weights of four codes; `by_bits`: in f16 throughout. #}
-{% macro decoded(scalar, by_bits) %}
+{#
+`fn decoded(word, scale, minimum)`: the weights of four codes; `by_bits`: in f16 throughout; `apart`:
+weights 0 and 2, then 1 and 3, as they come out of the word.
+#}
+{% macro decoded(scalar, by_bits, apart=false) %}
 fn decoded(word: u32, scale: f32, minimum: f32) -> vec4<{{ scalar }}> {
 {% if by_bits %}
     // A byte below the exponent of 1024 is 1024 plus that byte.
 {% set signed = weights.w.kind == "q8_0" %}
     let codes = word{{ " ^ 0x80808080u" if signed }};
-    let even = bitcast<vec2<f16>>((codes & 0x00ff00ffu) | 0x64006400u);
-    let odd = bitcast<vec2<f16>>(((codes >> 8u) & 0x00ff00ffu) | 0x64006400u);
-    let whole = vec4<f16>(even.x, odd.x, even.y, odd.y) - vec4<f16>({{ 1152 if signed else 1024 }}.0h);
+    let even = {{ halves("(codes & 0x00ff00ffu) | 0x64006400u") }};
+    let odd = {{ halves("((codes >> 8u) & 0x00ff00ffu) | 0x64006400u") }};
+    let whole = {{ "vec4<f16>(even, odd)" if apart else "vec4<f16>(even.x, odd.x, even.y, odd.y)" }} - vec4<f16>({{ 1152 if signed else 1024 }}.0h);
     return fma(whole, vec4<f16>(f16(scale)), vec4<f16>(f16(-minimum)));
 {% else %}
     return vec4<{{ scalar }}>(fma({{ quant.codes_f32(weights.w, "word") }}, vec4<f32>(scale), vec4<f32>(-minimum)));
 {% endif %}
 }
 {% endmacro %}
+
+{# Two f16 from the bits of a word: naga refuses the bitcast, and this costs no more. #}
+{% macro halves(word) %}
+{{ "bitcast<vec2<f16>>(%s)" % word if caps.backend == "dawn" else "vec2<f16>(unpack2x16float(%s))" % word }}
+{%- endmacro %}
 
 {# Rows of y that one tile makes. #}
 {% macro rows_made() %}{{ tile_rows if gate is none else tile_rows // 2 }}{% endmacro %}
@@ -207,7 +221,7 @@ for (var k = 0u; k < 4u && {{ i }} + k < {{ rows_here }}u; k++) {
 {% set runs = lane_rows // 4 if gate is none else lane_rows // 8 %}
 {% for t in range(lane_tokens) %}
 {
-    let t = first_token + line + {{ t * lines }}u;
+    let t = first_token + {{ "2u * line + %du" % (t // 2 * 2 * lines + t % 2) if paired else "line + %du" % (t * lines) }};
     if (t < {{ tokens }}u) {
 {% for c in range(runs) %}
         let i_{{ c }} = first_row + {{ 4 * columns * c }}u + 4u * column;
