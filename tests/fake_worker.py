@@ -7,6 +7,8 @@ Run it as the worker's command: ``python tests/fake_worker.py [options]``. Optio
     --empty         no model is installed
     --fail-start N  end with exit status N before the first request is read
     --mute          never answer anything
+    --pictures      two picture models are installed (see fake_images.py for what prompts direct)
+    --no-pictures   an engine that does not draw yet
     --log FILE      append every request line to FILE
 
 The last user message directs a chat: ``/crash`` ends the process in mid-answer, ``/error CODE``
@@ -29,6 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fake_images import ImageParts, image_models
 from fake_models import DEVICE, MIB, REPORT, catalogue, installed, memory, reply
 
 from engine.worker.protocol import (
@@ -45,7 +48,7 @@ from engine.worker.protocol import (
 CONTEXT = 2048
 
 
-class FakeWorker:
+class FakeWorker(ImageParts):
     """The state that requests change: which models are here, which is loaded, who was stopped."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -60,7 +63,10 @@ class FakeWorker:
                 ),
             }
         )
+        if options.pictures:
+            self.models |= image_models()
         self.loaded: str | None = None
+        self.loaded_pictures: str | None = None
         self.context = CONTEXT
         self.stops: dict[int, threading.Event] = {}
         self._lock = threading.Lock()
@@ -386,6 +392,8 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--fail-start", type=int, default=0)
     parser.add_argument("--mute", action="store_true")
+    parser.add_argument("--pictures", action="store_true")
+    parser.add_argument("--no-pictures", action="store_true")
     parser.add_argument("--log", default="")
     options = parser.parse_args()
     if options.fail_start:

@@ -1,0 +1,299 @@
+"""What happens on the Images page: the form, the queue and the gallery are joined here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+
+from app.images.drawing import Drawing
+from app.images.gallery_control import GalleryControl
+from app.images.jobs import Job, Live
+from app.images.models import PictureModels
+from app.images.start_control import StartControl
+from app.images.studio import Studio
+from app.images.values import (
+    Values,
+    adapted,
+    defaults_of,
+    kept,
+    random_seed,
+    sampler_words,
+    values_from,
+)
+from app.memory.units import join_words
+from app.shell.page import AppContext
+from app.widgets import Action
+from engine.worker.protocol import Event
+
+FORM = "images.form"  # the setting that keeps the form over a restart
+COUNT_AFTER_MS = 250
+KEEP_AFTER_MS = 1500
+NO_PROMPT = "Say first what the picture shall show."
+
+
+def pictures_folder(context: AppContext) -> Path:
+    """Where finished pictures are kept."""
+    return context.places.data / "pictures"
+
+
+class StudioController(QObject):
+    """Joins the studio to the worker. Attributes: drawing, gallery, start."""
+
+    def __init__(self, context: AppContext, studio: Studio, models: PictureModels) -> None:
+        super().__init__(studio)
+        self._context = context
+        self._studio = studio
+        self._models = models
+        self._counting = self._recalling = 0
+        folder = pictures_folder(context)
+        self.drawing = Drawing(context.engine, folder)
+        self.gallery = GalleryControl(context, studio, folder)
+        self.start = StartControl(context, studio.form, self._model_size)
+        self._known = ""  # the model whose facts the form shows
+        self._count_later = self._timer(COUNT_AFTER_MS, self._count)
+        self._keep_later = self._timer(KEEP_AFTER_MS, self._keep)
+        self._connect()
+
+    def show_models(self) -> None:
+        """The models or the current one's facts changed."""
+        models, form = self._models, self._studio.form
+        info = models.info
+        form.show_models(models.models, models.current, models.title)
+        self._studio.examples.show_model(info.good_at, info.prompts)
+        if self._known != info.model:
+            is_first = not self._known
+            old = form.values()
+            form.show_info(info)
+            self._known = info.model
+            form.show_values(self._first_values() if is_first else adapted(old, info))
+            self.start.show_small()
+            self._count()
+        self._show_draw()
+
+    def draw(self) -> None:
+        """Put what the form says into the queue."""
+        form = self._studio.form
+        values = form.values()
+        if not values.prompt.strip():
+            form.show_tokens("", NO_PROMPT, True)
+            form.prompt.setFocus()
+            return
+        seed = random_seed() if values.seed is None else values.seed
+        form.seed.note_used(seed)
+        self._draw(replace(values, seed=seed))
+
+    def open_files(self, paths: list[Path]) -> None:
+        """Pictures were dropped: settings inside are recalled, else one starts from it."""
+        if not paths:
+            return
+        path = paths[0]
+        if path.suffix.lower() == ".png":
+            self._recall(path, self._start_from)
+        else:
+            self.start.use(str(path))
+
+    def stop_work(self) -> bool:
+        """Esc: back from the large view, else empty the search, else stop drawing."""
+        studio = self._studio
+        if studio.shows_viewer:
+            studio.show_gallery()
+            return True
+        if studio.gallery.search.text():
+            studio.gallery.search.clear()
+            return True
+        return self.drawing.cancel()
+
+    def shut_down(self) -> None:
+        """The program ends."""
+        self._keep()
+        self.drawing.shut_down()
+        self.gallery.shut_down()
+        self.start.shut_down()
+
+    def _connect(self) -> None:
+        form, running = self._studio.form, self._studio.running
+        form.draw_wanted.connect(self.draw)
+        form.words_changed.connect(self._count_later.start)
+        form.changed.connect(self._keep_later.start)
+        form.changed.connect(self._show_draw)
+        form.model_chosen.connect(self._models.choose)
+        form.models_wanted.connect(lambda: self._context.go_to("models", tab="discover"))
+        self._studio.examples.chosen.connect(self._take_example)
+        drawing = self.drawing
+        drawing.changed.connect(self._show_jobs)
+        drawing.advanced.connect(self._show_live)
+        drawing.previewed.connect(running.preview.set_image)
+        drawing.stopping.connect(running.show_stopping)
+        drawing.picture_made.connect(self.gallery.add)
+        drawing.warned.connect(self._warn)
+        running.cancel_wanted.connect(drawing.cancel)
+        running.removed.connect(drawing.remove)
+        running.moved_up.connect(drawing.move_up)
+        running.retried.connect(drawing.retry)
+        self.gallery.asked.connect(self._do_for_form)
+
+    def _draw(self, values: Values) -> None:
+        self.drawing.add(values, self._models.current, self._models.title)
+
+    def _do_for_form(self, name: str, path: Path) -> None:
+        if name == "use":
+            self._recall(path, self._tell_nothing_inside)
+        elif name == "vary":
+            self._vary(path)
+        else:
+            self._studio.show_gallery()
+            self.start.use(str(path))
+
+    def _vary(self, path: Path) -> None:
+        """Draw a picture again with another seed, without touching the form."""
+
+        def hear(event: Event) -> None:
+            settings = _settings_of(event)
+            if settings is None:
+                self._tell_nothing_inside(path, str(event.get("message") or ""))
+                return
+            values = self._recalled(settings)
+            self._studio.show_gallery()
+            self._draw(replace(values, seed=random_seed(), count=1))
+
+        self._context.engine.request("image_settings", hear, path=str(path))
+
+    def _recall(self, path: Path, otherwise: object) -> None:
+        """Put a picture's settings into the form; ``otherwise(path, why)`` if it has none."""
+        self._context.engine.forget(self._recalling)
+
+        def hear(event: Event) -> None:
+            settings = _settings_of(event)
+            if settings is None:
+                assert callable(otherwise)
+                otherwise(path, str(event.get("message") or ""))
+                return
+            before = self._studio.form.values()
+            self._fill(self._recalled(settings))
+            notes = [str(note) for note in event.get("notes") or ()]
+            model = str(event.get("model") or "")
+            if model and model not in dict(self._models.models):
+                notes.append(f"It was made with {model}, which is not here.")
+            elif model:
+                self._models.choose(model)
+            text = " ".join([f"Settings taken from {path.name}.", *notes])
+            undo = Action("Undo", lambda: self._fill(before))
+            self._context.messages.toast(text, undo, seconds=8)
+
+        self._recalling = self._context.engine.request("image_settings", hear, path=str(path))
+
+    def _recalled(self, settings: Mapping[str, object]) -> Values:
+        """A picture's settings; files that it only names must be here to be used."""
+        values = values_from(settings, defaults_of(self._models.info))
+        init = values.init if values.init and Path(values.init).is_file() else ""
+        mask = values.mask if init and values.mask and Path(values.mask).is_file() else ""
+        return replace(values, init=init, mask=mask, count=1)
+
+    def _fill(self, values: Values) -> None:
+        form = self._studio.form
+        form.show_values(values)
+        self.start.show_small()
+        form.changed.emit()
+        self._count()
+
+    def _start_from(self, path: Path, _why: str) -> None:
+        if self._models.info.img2img:
+            self.start.use(str(path))
+            text = f"{path.name} carries no settings, so it is the start picture now."
+            self._context.messages.toast(text)
+        else:
+            self._tell_nothing_inside(path, _why)
+
+    def _tell_nothing_inside(self, path: Path, why: str) -> None:
+        self._context.messages.error(why or f"{path.name} carries no settings.")
+
+    def _take_example(self, prompt: str) -> None:
+        form = self._studio.form
+        form.prompt.setPlainText(prompt)
+        form.prompt.setFocus()
+        form.prompt.moveCursor(form.prompt.textCursor().MoveOperation.End)
+
+    def _first_values(self) -> Values:
+        """The form of last time if the model is the same, else what the model likes."""
+        info = self._models.info
+        own = defaults_of(info)
+        before = self._context.settings.get(FORM, {})
+        if not isinstance(before, dict):
+            return own
+        values = values_from(before, own)
+        return values if before.get("model") == info.model else adapted(values, info)
+
+    def _keep(self) -> None:
+        self._keep_later.stop()
+        if self._known:
+            values = {**kept(self._studio.form.values()), "model": self._known}
+            self._context.settings.set(FORM, values)
+
+    def _count(self) -> None:
+        """Ask how many tokens the prompt has."""
+        self._count_later.stop()
+        engine, form = self._context.engine, self._studio.form
+        engine.forget(self._counting)
+        prompt = form.prompt.toPlainText()
+        if not self._models.current:
+            return
+
+        def hear(event: Event) -> None:
+            if event.event == "done":
+                self._show_tokens(event)
+
+        self._counting = engine.request(
+            "image_count", hear, model=self._models.current, prompt=prompt
+        )
+
+    def _show_tokens(self, event: Event) -> None:
+        tokens, limit = int(event.get("tokens") or 0), int(event.get("limit") or 0)
+        cut, note = event.get("cut"), str(event.get("note") or "")
+        words = f"Not read, beyond the limit: “{_short(str(cut))}”" if cut else note
+        self._studio.form.show_tokens(f"{tokens} / {limit} tokens", words, bool(cut))
+
+    def _show_jobs(self) -> None:
+        self._studio.running.show_jobs(self.drawing.jobs)
+        self._show_draw()
+
+    def _show_live(self, job: Job, live: Live) -> None:
+        self._studio.running.show_live(job, live)
+
+    def _show_draw(self) -> None:
+        values = self._studio.form.values()
+        is_busy = self.drawing.jobs.running is not None
+        self._studio.form.show_draw(values.count, is_busy, self._note(values))
+
+    def _note(self, values: Values) -> str:
+        """How long a picture takes here, once one was made with this model and size."""
+        pace = self.drawing.pace.get(f"{self._models.current} {values.width} {values.height}")
+        if pace is None:
+            return ""
+        seconds = pace * values.steps
+        about = f"about {seconds:.0f} s a picture here" if seconds >= 1 else "under 1 s a picture"
+        return join_words(sampler_words(values.sampler), about)
+
+    def _model_size(self) -> int:
+        return self._models.info.width * self._models.info.height
+
+    def _warn(self, text: str) -> None:
+        self._context.messages.toast(text, kind="warning", seconds=10)
+
+    def _timer(self, milliseconds: int, run: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(milliseconds)
+        timer.timeout.connect(run)  # type: ignore[arg-type]
+        return timer
+
+
+def _settings_of(event: Event) -> Mapping[str, object] | None:
+    settings = event.get("settings") if event.event == "done" else None
+    return settings if isinstance(settings, Mapping) else None
+
+
+def _short(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"

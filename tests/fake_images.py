@@ -1,0 +1,213 @@
+"""The pictures of the fake worker: it draws coloured noise that clears up, step by step.
+
+The first word of a prompt directs it: ``/error CODE`` fails with that code after two steps,
+``/crash`` ends the process there, ``/hang`` stays in one step until stopped. Prompts have a token a
+word and are cut at LIMIT.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fake_models import DEVICE, MIB, installed
+from PIL import Image, ImageDraw, PngImagePlugin
+
+from engine.worker.protocol import ERROR_CODES, Request
+
+if TYPE_CHECKING:
+    from fake_worker import FakeWorker
+
+STARTER = "starter-image"
+OTHER = "stable-diffusion-1.5"
+LIMIT = 32
+NAMES = ("apple", "rocket", "heart", "ladybug")
+PROMPTS = (
+    "a red apple",
+    "3d emoji of a rocket",
+    "a purple heart",
+    "clip art of a ladybug",
+    "a pink cat",
+    "castle",
+)
+INFO: dict[str, Any] = {
+    "family": "custom",
+    "size": [128, 128],
+    "sizes": [[128, 128], [96, 128], [128, 96]],
+    "steps": 20,
+    "guidance": 4.5,
+    "sampler": "dpmpp_2m",
+    "samplers": ["dpmpp_2m", "euler", "euler_a", "ddim", "unipc", "lcm"],
+    "prompts": list(PROMPTS),
+    "good_at": "single objects, animals, plants and faces in the look of emoji and clip art",
+    "token_limit": LIMIT,
+    "img2img": True,
+    "inpaint": True,
+}
+
+
+def image_models() -> dict[str, dict[str, Any]]:
+    """The picture models that are here."""
+    fields = {"kind": "image", "family": "custom", "quant": "F16", "context": 0}
+    return {
+        STARTER: installed(STARTER, 47, title="Driftwood starter pictures", **fields),
+        OTHER: installed(OTHER, 2035, **{**fields, "family": "sd1"}),
+    }
+
+
+def picture(prompt: str, seed: int, clear: float, width: int, height: int) -> Image.Image:
+    """A soft picture that depends on prompt and seed; clear 0 to 1."""
+    number = (hash_of(prompt) * 31 + seed * 2654435761) & 0xFFFFFFFF
+    first = tuple((number >> shift) & 255 for shift in (0, 8, 16))
+    second = tuple(((number * 7) >> shift) & 255 for shift in (4, 12, 20))
+    ramp = Image.linear_gradient("L").resize((width, height))
+    image = Image.composite(
+        Image.new("RGB", ramp.size, first), Image.new("RGB", ramp.size, second), ramp
+    )
+    draw = ImageDraw.Draw(image)
+    side = min(width, height)
+    left, top = (number % 5 + 1) * width // 12, (number % 7 + 1) * height // 14
+    draw.ellipse((left, top, left + side // 2, top + side // 2), fill=second)
+    if clear < 1:
+        noise = Image.effect_noise((width, height), 90).convert("RGB")
+        image = Image.blend(noise, image, clear)
+    return image
+
+
+def hash_of(text: str) -> int:
+    """A number for a text, the same in every process."""
+    return sum((place + 1) * ord(letter) for place, letter in enumerate(text))
+
+
+def png(image: Image.Image) -> str:
+    """A base64 PNG."""
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def save(path: Path, image: Image.Image, settings: dict[str, Any], model: str) -> None:
+    """A PNG with its settings, in the form of other tools and in full."""
+    info = PngImagePlugin.PngInfo()
+    negative = settings.get("negative")
+    text = settings["prompt"] + (f"\nNegative prompt: {negative}" if negative else "")
+    text += f"\nSteps: {settings.get('steps', 20)}, Seed: {settings['seed']}, Model: {model}"
+    info.add_itxt("parameters", text)
+    info.add_itxt("driftwood", json.dumps({"settings": settings, "model": model}))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, pnginfo=info)
+
+
+class ImageParts:
+    """The requests about pictures, for FakeWorker."""
+
+    def do_image_info(self: FakeWorker, request: Request) -> None:
+        if self.options.no_pictures:
+            self.fail(request, "usage", 'There is no request "image_info".')
+        elif request.fields["model"] in self.models:
+            self.send(request, "done", info=INFO)
+        else:
+            self.fail(request, "not_found", f'There is no model "{request.fields["model"]}".')
+
+    def do_image_count(self: FakeWorker, request: Request) -> None:
+        words = request.fields["prompt"].split()
+        cut = " ".join(words[LIMIT - 2 :]) or None
+        self.send(request, "done", tokens=len(words) + 2, limit=LIMIT, cut=cut)
+
+    def do_image_settings(self: FakeWorker, request: Request) -> None:
+        path = Path(request.fields["path"])
+        try:
+            with Image.open(path) as image:
+                text = image.info.get("driftwood")
+        except OSError:
+            self.fail(request, "not_found", f"{path.name} is not there.")
+            return
+        if text is None:
+            self.fail(request, "model_file", f"{path.name} carries no settings.")
+        else:
+            self.send(request, "done", settings=json.loads(text)["settings"])
+
+    def do_image(self: FakeWorker, request: Request) -> None:
+        settings: dict[str, Any] = request.fields["settings"]
+        kept, self.loaded_pictures = self.loaded_pictures, request.fields["model"]
+        if kept != request.fields["model"]:
+            for phase in ("reading", "uploading", "compiling"):
+                for _ in self.steps(request, phase, 47 * MIB, 2):
+                    continue
+        seed = settings.get("seed", 1)
+        total = settings.get("steps", 20)
+        tokens = len(settings["prompt"].split()) + 2
+        self.send(
+            request, "started", seed=seed, tokens=tokens, token_limit=LIMIT, cut=None, warnings=[]
+        )
+        began = time.perf_counter()
+        files: list[str] = []
+        for index in range(settings.get("count", 1)):
+            if not self.draw(request, settings, index, total):
+                return
+            path = self.keep(request, settings, index, files)
+            width, height = settings.get("width", 128), settings.get("height", 128)
+            fields = {"index": index, "path": str(path), "seed": seed + index}
+            self.send(request, "picture", width=width, height=height, **fields)
+        seconds = time.perf_counter() - began
+        self.send(
+            request,
+            "done",
+            files=files,
+            seed=seed,
+            seconds=seconds,
+            seconds_per_step=seconds / total,
+            model=request.fields["model"],
+            device=DEVICE,
+            backend="wgpu",
+            peak_bytes=300 * MIB,
+            warnings=[],
+        )
+
+    def draw(
+        self: FakeWorker, request: Request, settings: dict[str, Any], index: int, total: int
+    ) -> bool:
+        """The steps of one picture; False if the request has ended."""
+        prompt = settings["prompt"]
+        directive, _, argument = prompt.partition(" ")
+        for step in range(1, total + 1):
+            if self.wait(request, 3600.0 if directive == "/hang" else self.options.delay):
+                self.fail(request, "cancelled", "Drawing was stopped.")
+                return False
+            if step == 3 and directive == "/crash":
+                os._exit(3)
+            if step == 3 and directive == "/error":
+                code = argument if argument in ERROR_CODES else "internal"
+                self.fail(request, code, f"A scripted failure ({code}).")
+                return False
+            wants_preview = request.fields.get("preview") and step < total
+            size = min(settings.get("width", 128), 64), min(settings.get("height", 128), 64)
+            image = picture(prompt, settings.get("seed", 1) + index, step / total, *size)
+            self.send(
+                request,
+                "step",
+                index=index,
+                step=step,
+                total=total,
+                seconds_left=(total - step) * self.options.delay,
+                preview=png(image) if wants_preview else None,
+            )
+        return True
+
+    def keep(
+        self: FakeWorker, request: Request, settings: dict[str, Any], index: int, files: list[str]
+    ) -> Path:
+        """Write a finished picture."""
+        folder = Path(request.fields["folder"])
+        seed = settings.get("seed", 1) + index
+        size = settings.get("width", 128), settings.get("height", 128)
+        path = folder / f"{time.time_ns()}-{seed}.png"
+        image = picture(settings["prompt"], seed, 1.0, *size)
+        save(path, image, {**settings, "seed": seed}, request.fields["model"])
+        files.append(str(path))
+        return path
