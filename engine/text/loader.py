@@ -120,7 +120,7 @@ def _load_into(
     runner = Runner(device, values, store)
     try:
         upload_weights(device, file, plans, store.weights, progress, cancelled)
-        runner.program("decode")
+        runner.compile(progress)
     except BaseException:
         runner.destroy()
         raise

@@ -28,7 +28,7 @@ from engine.text.model import RING_TOKENS, ModelValues
 
 #: Chunk sizes of prefill, smallest first: one compiled program each, made when first needed.
 GPU_CHUNKS = (16, 64, 256, 512)
-SOFTWARE_CHUNKS = (8, 32, 128)
+SOFTWARE_CHUNKS = (8, 32)
 
 #: Submissions in flight before the oldest is read, so that the GPU never waits for the CPU.
 AHEAD = 2
@@ -137,6 +137,17 @@ class Runner:
             self._programs[name] = found
         return found
 
+    def compile(self, progress: Callable[[str, int, int], None]) -> None:
+        """Compile what an answer needs first.
+
+        That is decode; on software devices, whose compiler takes seconds a program, prefill too,
+        while the person still sees a model being loaded and not an answer that does not come.
+        """
+        names = list(self._lowered) if self.device.caps.software else ["decode"]
+        for done, name in enumerate(names):
+            progress("compiling", done, len(names))
+            self.program(name)
+
     def _set_state(self, position: int, count: int) -> None:
         """Say where the next chunk starts and how many of its rows are valid."""
         self._write(self.model.state, np.array([position, count], np.uint32), run_state.POSITION)
@@ -184,6 +195,9 @@ class Runner:
         return True
 
     def _chunk_for(self, remaining: int) -> int:
+        """Rows past the end cost a GPU nothing and a CPU as much as any: round up or down."""
+        if self.device.caps.software:
+            return max((size for size in self.chunks if size <= remaining), default=self.chunks[0])
         return next((size for size in self.chunks if size >= remaining), self.chunks[-1])
 
     def _submit_chunk(self, piece: np.ndarray, size: int, last: bool) -> None:

@@ -200,6 +200,7 @@ def op_cases() -> Iterator[Case]:
     for count in (1, 16):
         yield _attention_case(count)
         yield _rope_case(count)
+    yield _rope_attention_case()
 
 
 def _state(make: _Maker, position: int, count: int) -> Value:
@@ -221,16 +222,20 @@ def _attention_case(count: int) -> Case:
         "attention", [q, k, v, state], heads=HEADS, kv_heads=KV_HEADS, head_dim=HEAD_DIM,
         scale=HEAD_DIM**-0.5, sequence_max=POSITIONS,
     )  # fmt: skip
+    caches = (make.inputs[each][0].astype(np.float64) for each in (k, v))
     queries = make.array(q).reshape(count, HEADS, HEAD_DIM)
-    shared = HEADS // KV_HEADS
-    keys, values = (make.inputs[each][0].astype(np.float64).repeat(shared, 0) for each in (k, v))
-    scores = np.einsum("thd,hpd->htp", queries, keys) * HEAD_DIM**-0.5
+    return make.case(_mixed(queries, *caches).reshape(count, -1), 1e-3)
+
+
+def _mixed(queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Attention of ``[tokens, heads, channels]`` from position 20 on over both caches."""
+    count, shared = len(queries), HEADS // KV_HEADS
+    scores = np.einsum("thd,hpd->htp", queries, keys.repeat(shared, 0)) * HEAD_DIM**-0.5
     seen = np.arange(POSITIONS)[None, :] <= 20 + np.arange(count)[:, None]
     scores = np.where(seen[None], scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
-    mixed = np.einsum("htp,hpd->thd", weights, values)
-    return make.case(mixed.reshape(count, -1), 1e-3)
+    return np.einsum("htp,hpd->thd", weights, values.repeat(shared, 0))
 
 
 def _rope_case(count: int) -> Case:
@@ -244,8 +249,33 @@ def _rope_case(count: int) -> Case:
         "rope_cache", [qkv, k, v, freqs, state], matrix(count, HEADS * HEAD_DIM), heads=HEADS,
         kv_heads=KV_HEADS, head_dim=HEAD_DIM, rope_dim=HEAD_DIM, mode="normal",
     )  # fmt: skip
-    pairs = make.array(qkv)[:, : HEADS * HEAD_DIM].reshape(count, HEADS, HEAD_DIM // 2, 2)
-    angles = (20 + np.arange(count))[:, None, None] * make.inputs[freqs]
-    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
-    expected = np.stack([turned.real, turned.imag], -1).reshape(count, -1)
+    rows = make.array(qkv).reshape(count, -1, HEAD_DIM)
+    expected = _turned(rows[:, :HEADS], make.inputs[freqs]).reshape(count, -1)
     return make.case(expected, 1e-3)
+
+
+def _turned(rows: np.ndarray, freqs: np.ndarray) -> np.ndarray:
+    """Heads ``[tokens, heads, channels]`` rotated for the positions from 20 on."""
+    pairs = rows.reshape(*rows.shape[:2], HEAD_DIM // 2, 2)
+    angles = (20 + np.arange(len(rows)))[:, None, None] * freqs
+    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
+    return np.stack([turned.real, turned.imag], -1).reshape(rows.shape)
+
+
+def _rope_attention_case() -> Case:
+    make = _Maker()
+    qkv = make.tensor("qkv", matrix(1, (HEADS + 2 * KV_HEADS) * HEAD_DIM))
+    k, v = _caches(make)
+    freqs = make.tensor("freqs", vector(HEAD_DIM // 2), Role.WEIGHT)
+    make.inputs[freqs] = 100.0 ** -(np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))
+    state = _state(make, 20, 1)
+    make.graph.add(
+        "rope_attention", [qkv, k, v, freqs, state], heads=HEADS, kv_heads=KV_HEADS,
+        head_dim=HEAD_DIM, rope_dim=HEAD_DIM, mode="normal", scale=HEAD_DIM**-0.5,
+        sequence_max=POSITIONS,
+    )  # fmt: skip
+    rows = make.array(qkv).reshape(1, -1, HEAD_DIM)
+    turned = _turned(rows[:, : HEADS + KV_HEADS], make.inputs[freqs])
+    keys, values = (make.inputs[each][0].astype(np.float64) for each in (k, v))
+    keys[:, 20], values[:, 20] = turned[0, HEADS:], rows[0, HEADS + KV_HEADS :]
+    return make.case(_mixed(turned[:, :HEADS], keys, values).reshape(1, -1), 1e-3)
