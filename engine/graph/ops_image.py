@@ -230,6 +230,8 @@ def _scheduler_step(call: Call) -> Descs:
     have = call.tensor("model").shape
     if have not in (shape, guided):
         call.fail(f"model is {shape_text(have)}: as x, {shape_text(shape)}, or two of them.")
+    if "shown" in call.named and call.tensor("shown", (DType.F32,)).shape != shape:
+        call.fail(f"shown must have the shape of x, {shape_text(shape)}.")
     for part, most in (("history", HISTORY), ("noise", 0)):
         if part in call.named:
             kept = call.tensor(part, (DType.F32,)).shape
@@ -314,8 +316,8 @@ IMAGE_OPS: dict[str, OpSpec] = {
     "scheduler_step": OpSpec(
         _scheduler_step,
         ("x", "model", "steps", "state"),
-        optional=("history", "noise"),
-        mutates=("x", "history"),
+        optional=("history", "noise", "shown"),
+        mutates=("x", "history", "shown"),
     ),
     "inpaint_blend": OpSpec(
         _inpaint_blend, ("x", "init", "noise", "mask", "steps", "state"), mutates=("x",)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from engine.graph.graph import Graph
 from engine.graph.node import Role, Value
 from engine.graph.ops_image import HISTORY, STEP_WORDS
-from engine.image.errors import SettingError
 from engine.image.layers import Layers
 from engine.image.pipeline_model import ImageModel, added_value
 from engine.image.schedulers import MAX_STEPS, Schedule
-from engine.image.schedulers_rows import COLUMNS, NO_CLIP, ROWS
+from engine.image.schedulers_rows import COLUMNS, ROWS
 from engine.image.unet import UNetSize, build_unet, latent_desc
 from engine.kernels import scheduler_step as kernel
 from engine.tensor.descriptor import DType, Shape, TensorDesc, vector
@@ -97,8 +96,9 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
     )
     added = added_value(config, job.size.batch)
     predicted, keys = build_unet(layers, config, job.size, entering, time, added)
-    stepping = {"x": x, "model": predicted, "steps": steps, "state": state}
-    layers.change("scheduler_step", {**stepping, "history": history, "noise": noise})
+    shown = latents("shown", Role.CACHE)
+    kept = {"history": history, "noise": noise, "shown": shown}
+    layers.change("scheduler_step", {**loop, "model": predicted, **kept})
     init = init_noise = mask = None
     if job.inpaint:
         init, init_noise = latents("init", Role.INPUT), latents("init_noise", Role.INPUT)
@@ -106,9 +106,9 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
         layers.change("inpaint_blend", {**loop, "init": init, "noise": init_noise, "mask": mask})
     factors = Value("factors", vector(4 * channels + 4), Role.INPUT)
     pixels = job.count * job.height * job.width
-    shown = TensorDesc(Shape(w=-(-pixels // 4), c=4), DType.U32)
-    preview = Value("preview", shown, Role.OUTPUT)
-    layers.add("to_rgba", {"x": x, "factors": factors}, out=preview)
+    bytes_of = TensorDesc(Shape(w=-(-pixels // 4), c=4), DType.U32)
+    preview = Value("preview", bytes_of, Role.OUTPUT)
+    layers.add("to_rgba", {"x": shown, "factors": factors}, out=preview)
     layers.change("advance_step", {"state": state})
     return StepGraph(
         layers.graph,
@@ -128,15 +128,7 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
 
 
 def step_table(schedule: Schedule, guidance: float) -> Floats:
-    """The step kernel's table, f32 ``[MAX_CALLS, STEP_WORDS]``, of a schedule.
-
-    A record's share of the denoised latent, itself a sum of the sample and the model's output, is
-    added to theirs.
-    """
-    if np.any(schedule.table[:, 3] < NO_CLIP):
-        raise SettingError(
-            "The model's scheduler asks for latents to be clipped (clip_sample), which is not run."
-        )
+    """The step kernel's table, f32 ``[MAX_CALLS, STEP_WORDS]``, of a schedule."""
     packed = kernel.pack_steps(
         [_factors(schedule, call, guidance) for call in range(schedule.calls)]
     )
@@ -146,18 +138,19 @@ def step_table(schedule: Schedule, guidance: float) -> Floats:
 
 
 def _factors(schedule: Schedule, call: int, guidance: float) -> kernel.StepFactors:
-    record = schedule.table[call].astype(np.float64)
-    in_scale, k_x, k_m, _ = record[:4]
-    rows = record[4:].reshape(len(ROWS), len(COLUMNS))
-    x, model, denoised, *rest = rows.T
-    factors = np.stack([x + denoised * k_x, model + denoised * k_m, *rest], axis=1)
+    in_scale, k_x, k_m, clip = schedule.table[call, :4].tolist()
+    # The kernel's columns: x, model, what is kept, noise, denoised.
+    x, model, denoised, *rest = schedule.table[call, 4:].reshape(len(ROWS), len(COLUMNS)).T
+    factors = np.stack([x, model, *rest, denoised], axis=1)
     signal, noise = schedule.levels[call + 1]
     return kernel.StepFactors(
         timestep=float(schedule.timesteps[call]),
         x=factors[0].tolist(),
         kept=[row.tolist() for row in factors[1:]],
         guidance=guidance,
-        in_scale=float(in_scale),
+        in_scale=in_scale,
         init_scale=float(signal),
         noise_scale=float(noise),
+        denoised=(k_x, k_m),
+        clip=clip,
     )

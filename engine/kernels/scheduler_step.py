@@ -149,6 +149,8 @@ def _step(node: Node, caps: Capabilities) -> Dispatch:
         binds.append(Bind("history", named["history"], Access.READ_WRITE))
     if "noise" in named:
         binds.append(Bind("noise", named["noise"]))
+    if "shown" in named:
+        binds.append(Bind("shown", named["shown"], Access.READ_WRITE))
     return _dispatch(
         node,
         caps,
@@ -158,6 +160,7 @@ def _step(node: Node, caps: Capabilities) -> Dispatch:
         factors=FACTORS,
         noises=count["noise"],
         has_noise="noise" in named,
+        has_shown="shown" in named,
     )
 
 

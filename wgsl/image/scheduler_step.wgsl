@@ -5,7 +5,8 @@
 //     x', kept'_0, .. = M (x, model, kept_0, kept_1, kept_2, noise, denoised)    M: four rows of factors
 // Bindings: x f32 [b, h, w, c] (changed), model [b or 2 b, h, w, c] (the uncond branch first), steps f32
 // [n, words], state u32, history f32 [kept b, h, w, c] (changed), noise f32 [k b, h, w, c] (step n takes the
-// n modulo k-th). One invocation four channels.
+// n modulo k-th), shown f32 [b, h, w, c] (written: denoised, for a preview). One invocation four
+// channels.
 
 {{ state_words }}
 {% macro combined(row) %}
@@ -39,6 +40,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% endif %}
     let clean = fma(vec4<f32>(steps[at + DENOISED_X]), old, steps[at + DENOISED_MODEL] * model_out);
     let denoised = clamp(clean, vec4<f32>(-steps[at + CLIP]), vec4<f32>(steps[at + CLIP]));
+{% if has_shown %}
+    shown_put(row, s, denoised);
+{% endif %}
     x_put(row, s, {{ combined(0) }});
 {% for k in range(kept) %}
     history_put(row + {{ k * rows }}u, s, {{ combined(k + 1) }});
