@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from engine.worker.protocol import TECHNIQUES
+from engine.worker.protocol import SAMPLERS, TECHNIQUES
 
 WINDOW_OPTIONS: Final = ("--backend", "--device", "--without", "--verbose")
 BENCHES: Final = ("text", "image", "kernels", "quality")
@@ -52,7 +52,7 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     common = _common()
     _chat(commands.add_parser("chat", parents=[common], help="answer a prompt, or a conversation"))
-    commands.add_parser("image", help="make a picture (in a later version)", add_help=False)
+    _image(commands.add_parser("image", parents=[common], help="make pictures from a prompt"))
     _models(commands.add_parser("models", parents=[common], help="manage model files"))
     memory = commands.add_parser("memory", parents=[common], help="GPU memory in use and free")
     memory.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
@@ -98,6 +98,28 @@ def _chat(parser: argparse.ArgumentParser) -> None:
     add("--raw", action="store_true", help="go on with PROMPT as it is, without a chat template")
 
 
+def _image(parser: argparse.ArgumentParser) -> None:
+    add: Add = parser.add_argument
+    add("prompt", metavar="PROMPT", help="what to draw; -: from stdin")
+    add("-o", "--output", required=True, metavar="FILE.png", help="the picture; more get -2, -3")
+    add("--model", metavar="NAME|PATH", help="an installed model, a checkpoint or its folder")
+    add("--negative", default="", metavar="TEXT", help="what to stay away from")
+    add("--steps", type=_whole(1), metavar="N", help="steps of the denoiser")
+    add("--guidance", type=_at_least(0.0), metavar="G", help="pull of the prompt; 0 or 1: none")
+    add("--seed", type=_whole(0), metavar="N", help="the same seed gives the same picture")
+    add("--width", type=_whole(1), metavar="W", help="in pixels, a multiple of 8")
+    add("--height", type=_whole(1), metavar="H", help="in pixels, a multiple of 8")
+    add("--sampler", choices=SAMPLERS, metavar="NAME", help=", ".join(SAMPLERS))
+    add("--count", type=_whole(1), default=1, metavar="N", help="how many; seeds count up")
+    add("--latents", metavar="FILE.npy", help="start from this noise instead of the seed's")
+    add("--init", metavar="FILE", help="a picture to start from")
+    add("--strength", type=_between(0.0, 1.0), metavar="S", help="how much of it is made anew")
+    add("--mask", metavar="FILE", help="only the white parts of this picture are made anew")
+    add("--lora", action="append", default=[], metavar="FILE:WEIGHT", help="may be repeated")
+    add("--vae", metavar="FILE", help="an autoencoder to use instead of the model's own")
+    add("--clip-skip", type=_whole(1), metavar="N", help="1: the text encoder's last layer")
+
+
 def _models(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     common = _common()
@@ -110,7 +132,7 @@ def _models(parser: argparse.ArgumentParser) -> None:
 
     action("list", "what is installed, and what can be had")
     action("get", "download a model of the catalogue", "NAME")
-    action("add", "import a GGUF file", "PATH").add_argument(
+    action("add", "import a GGUF file, a checkpoint or a diffusers folder", "PATH").add_argument(
         "--move", action="store_true", help="move the file instead of copying it"
     )
     action("remove", "delete a model", "NAME")
@@ -121,7 +143,7 @@ def _models(parser: argparse.ArgumentParser) -> None:
 def _bench(parser: argparse.ArgumentParser) -> None:
     add: Add = parser.add_argument
     add("kind", choices=BENCHES, help="what to measure")
-    add("--model", metavar="NAME|PATH", help="an installed model, or a GGUF file")
+    add("--model", metavar="NAME|PATH", help="an installed model, or a model's file or folder")
     add("--prompt-tokens", type=_whole(1), metavar="N", help="length of the prompt")
     add("--tokens", type=_whole(1), metavar="N", help="length of the answer")
     add("--context", type=_whole(1), metavar="N", help="tokens to reserve; usually what is needed")

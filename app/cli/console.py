@@ -20,6 +20,9 @@ PHASES: Final = {
     "checking": "Checking",
     "unpacking": "Unpacking",
     "copying": "Copying",
+    "drawing": "Drawing",
+    "decoding": "Finishing",
+    "measuring": "Measuring",
 }
 
 

@@ -20,11 +20,6 @@ _USAGE_CODES: Final = ("usage", "setting")
 def run_command(words: list[str]) -> int:
     """Run one command of the command line; the exit status."""
     _use_plain_streams()
-    if words[0] == "image":
-        from app.cli.reports import NO_PICTURES
-
-        say(NO_PICTURES)
-        return FAILED
     as_json = "--json" in words
     try:
         options = parse(words)
@@ -62,6 +57,10 @@ def _command(options: argparse.Namespace) -> int:
         from app.cli.chat import run_chat
 
         return run_chat(options)
+    if options.command == "image":
+        from app.cli.image import run_image
+
+        return run_image(options)
     if options.command == "models":
         from app.cli.models import run_models
 

@@ -41,7 +41,7 @@ def _listing(answer: Fields) -> str:
     models: list[Fields] = answer["models"]
     parts: list[str] = []
     if models:
-        rows = [("installed", "size", "quantisation", "needs", "licence")]
+        rows = [("installed", "makes", "size", "quantisation", "needs", "licence")]
         rows += [_installed_row(one) for one in models]
         parts.append(table(rows))
         parts += [f"{one['name']}: {one['problem']}" for one in models if one["problem"]]
@@ -49,7 +49,7 @@ def _listing(answer: Fields) -> str:
         parts.append("No model is installed.")
     offers = [one for one in answer["catalogue"] if not one["installed"]]
     if offers:
-        rows = [("driftwood models get", "size", "quantisation", "needs", "licence")]
+        rows = [("driftwood models get", "makes", "size", "quantisation", "needs", "licence")]
         rows += [_installed_row({**one, "problem": None}) for one in offers]
         parts.append(table(rows))
     free = size_text(answer["free_bytes"])
@@ -60,7 +60,8 @@ def _listing(answer: Fields) -> str:
 def _installed_row(one: Fields) -> tuple[str, ...]:
     need = one["need_bytes"]
     needs = "cannot be used" if one["problem"] else size_text(need) if need else "not known"
-    return (one["name"], size_text(one["bytes"]), one["quant"], needs, one["licence"])
+    what = "pictures" if one["kind"] == "image" else "text"
+    return (one["name"], what, size_text(one["bytes"]), one["quant"], needs, one["licence"])
 
 
 def _get(session: Session, options: argparse.Namespace) -> Fields:

@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.cli.chat import INTERRUPTED
-from app.cli.console import print_json, report_lines, say, size_text
+from app.cli.console import print_json, report_lines, size_text
 from app.cli.session import Session
 
 WATCH_MS: Final = 500
-NO_PICTURES: Final = (
-    "This version does not make pictures yet; they come in a later one. "
-    "It answers text: try driftwood chat."
-)
 
 
 def run_memory(options: argparse.Namespace) -> int:
@@ -43,11 +39,12 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def run_bench(options: argparse.Namespace) -> int:
     """Measure the engine."""
-    if options.kind == "image":
-        say(NO_PICTURES)
-        return 1
     with Session(options) as session:
-        model = None if options.kind == "kernels" else session.choose_model(options.model)
+        model = None
+        if options.kind == "image":
+            model = session.choose_image_model(options.model)
+        elif options.kind != "kernels":
+            model = session.choose_model(options.model)
         report: Mapping[str, Any] = session.run(
             "bench",
             kind=options.kind,

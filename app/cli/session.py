@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
 from app.cli.console import ProgressLine, say, size_text, time_text
 from engine.models.catalogue import STARTER
+from engine.models.shipped import STARTER_PICTURES
 from engine.worker.client import WorkerError, WorkerProcess, error_of
 from engine.worker.protocol import Event
 
@@ -93,6 +95,21 @@ class Session:
             return names[0]
         return STARTER.name
 
+    def choose_image_model(self, wanted: str | None) -> str:
+        """The picture model to use: the wanted one, the one that came along, or the first."""
+        if wanted:
+            path = Path(wanted).expanduser()
+            return str(path.absolute()) if path.exists() else wanted  # not the worker's folder
+        models = self.run("models_list").fields["models"]
+        names = [one["name"] for one in models if one["kind"] == "image" and not one["problem"]]
+        if not names:
+            raise WorkerError(
+                "No picture model is installed. Add one: driftwood models add PATH, with a "
+                ".safetensors checkpoint or a diffusers folder.",
+                "not_found",
+            )
+        return STARTER_PICTURES if STARTER_PICTURES in names else names[0]
+
     def _start(self) -> WorkerProcess:
         worker = WorkerProcess(
             environment={"DRIFTWOOD_VERBOSE": "1"} if self.verbose else None,
@@ -111,7 +128,7 @@ class Session:
         for event in self._worker.events(request_id):
             if event.final:
                 return event
-            if event.event != "progress":
+            if event.event not in ("progress", "step"):  # which draw over the line themselves
                 self.progress.clear()
             if handler := handlers.get(event.event):
                 handler(event)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.worker.protocol import MemoryFigures, Message
 
 if TYPE_CHECKING:
+    from engine.image.settings import ImageSettings
     from engine.text.sampling import Sampling
 
 Fields = Mapping[str, Any]
@@ -22,6 +23,7 @@ Cancelled = Callable[[], bool]
 LoadProgress = Callable[[str, int, int], None]  # (phase, done, total)
 OnStarted = Callable[[Fields], None]  # the fields of the event "started"
 OnPrefill = Callable[[int, int], None]  # (tokens done, tokens in all)
+OnStep = Callable[[int, int, float | None, Any], None]  # (step, total, seconds left, preview)
 OnText = Callable[[str, int, int], None]  # (new text, tokens of the answer, context used)
 
 
@@ -100,7 +102,49 @@ class Engine(Protocol):
         ...
 
 
+class PictureEngine(Protocol):
+    """The picture models on an engine's device, at most one at a time."""
+
+    def load(
+        self,
+        path: Path,
+        *,
+        vae: Path | None = None,
+        progress: LoadProgress = ...,
+        cancelled: Cancelled = ...,
+    ) -> Fields:
+        """Load a model in place of the one before.
+
+        Returns ``defaults, notes, device, backend`` and more. When it fails or is cancelled,
+        nothing stays on the GPU.
+        """
+        ...
+
+    def generate(
+        self,
+        settings: ImageSettings,
+        on_step: OnStep | None = None,
+        cancelled: Cancelled = ...,
+        progress: LoadProgress = ...,
+    ) -> tuple[list[Any], Mapping[str, Any]]:
+        """Draw; see engine.image.engine.ImageEngine.generate."""
+        ...
+
+    def count_tokens(self, prompt: str) -> Mapping[str, Any]:
+        """``tokens, limit, chunks, cut, note`` of a prompt."""
+        ...
+
+    def unload(self) -> None:
+        """Free the loaded model, if there is one."""
+        ...
+
+    def close(self) -> None:
+        """Free everything but the device."""
+        ...
+
+
 OpenEngine = Callable[[EngineSettings], Engine]
+OpenPictures = Callable[[Engine], PictureEngine]
 
 
 def open_engine(settings: EngineSettings) -> Engine:
@@ -109,6 +153,16 @@ def open_engine(settings: EngineSettings) -> Engine:
     from engine.text.engine import TextEngine
 
     return TextEngine.open(settings, cache=home_paths().cache)
+
+
+def open_pictures(engine: Engine) -> PictureEngine:
+    """The picture engine on the device of a text engine."""
+    from engine.image.engine import ImageEngine
+    from engine.text.engine import TextEngine
+
+    if not isinstance(engine, TextEngine):
+        raise TypeError("Pictures need the device of a TextEngine.")
+    return ImageEngine(engine.device)
 
 
 NO_MEMORY: MemoryFigures = {

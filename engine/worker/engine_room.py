@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.models.fit import DEFAULT_CONTEXT, fits
-from engine.models.inspection import InstalledModel
+from engine.models.inspection import InstalledModel, model_details
 from engine.models.store import Store
 from engine.worker.backend import NO_MEMORY, Engine, EngineSettings, OpenEngine
 from engine.worker.failures import (
@@ -40,11 +40,29 @@ class _Loaded:
     about: Mapping[str, Any]  # what Engine.load returned
 
 
-class EngineRoom:
-    """The engine, opened on first use, and the one model on it.
+class Tenant(Protocol):
+    """What else lives on the same device."""
 
-    ``settings`` are those of the next opening.
+    def unload(self) -> str | None:
+        """Free its model; the model's name, or None if there was none."""
+        ...
+
+    def close(self) -> None:
+        """Free everything: the device is about to be closed."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of what is lost with its device."""
+        ...
+
+
+class EngineRoom:
+    """The engine, opened on first use, and the one text model on it.
+
+    ``settings`` are those of the next opening; ``tenant`` shares the device.
     """
+
+    tenant: Tenant | None = None
 
     def __init__(self, store: Store, open_engine: OpenEngine, settings: EngineSettings) -> None:
         self.settings = settings
@@ -86,6 +104,8 @@ class EngineRoom:
     def close(self) -> None:
         """Give the GPU back."""
         engine, self._engine, self._loaded = self._engine, None, None
+        if self.tenant is not None:
+            self.tenant.close()
         if engine is not None:
             engine.close()
 
@@ -107,6 +127,14 @@ class EngineRoom:
         except GpuError as second:  # a lost device may refuse even to be closed
             log.warning("after %s: %s", code, second)
             self._engine = self._loaded = None
+            if self.tenant is not None:
+                self.tenant.forget()
+
+    def unload_text(self) -> str | None:
+        """Free the text model; its name, or None if there was none."""
+        loaded = self._loaded
+        self._unload()
+        return loaded.model.name if loaded else None
 
     def doctor(self, job: Job) -> None:
         """Tell about the GPU, also when there is none."""
@@ -122,24 +150,28 @@ class EngineRoom:
 
     def load(self, job: Job) -> None:
         """Load a model."""
-        loaded = self._ensure_loaded(job, job.request.fields.get("context"))
-        job.done(**_about(loaded), memory=self.memory())
+        loaded, warnings = self._ensure_loaded(job, job.request.fields.get("context"))
+        job.done(**_about(loaded), memory=self.memory(), warnings=warnings)
 
     def unload(self, job: Job) -> None:
-        """Free the model."""
-        self._unload()
+        """Free the models, or those of one kind."""
+        kind = job.request.fields.get("kind")
+        if kind != "image":
+            self._unload()
+        if kind != "text" and self.tenant is not None:
+            self.tenant.unload()
         job.done()
 
     def chat(self, job: Job) -> None:
         """Answer a conversation."""
         asked = job.request.fields
         sampling = sampling_of(asked.get("sampling", {}))
-        loaded = self._ensure_loaded(job, asked.get("context"))
+        loaded, warnings = self._ensure_loaded(job, asked.get("context"))
         result = self.open().chat(
             asked["messages"],
             sampling,
             asked.get("continue", False),
-            lambda started: job.send("started", **started),
+            lambda started: job.send("started", **_warned(started, warnings)),
             lambda done, total: job.send("prefill", done=done, total=total),
             _text_sender(job),
             job.cancelled,
@@ -150,11 +182,11 @@ class EngineRoom:
         """Go on with a text as it is."""
         asked = job.request.fields
         sampling = sampling_of(asked.get("sampling", {}))
-        loaded = self._ensure_loaded(job, asked.get("context"))
+        loaded, warnings = self._ensure_loaded(job, asked.get("context"))
         result = self.open().complete(
             asked["prompt"],
             sampling,
-            lambda started: job.send("started", **started),
+            lambda started: job.send("started", **_warned(started, warnings)),
             lambda done, total: job.send("prefill", done=done, total=total),
             _text_sender(job),
             job.cancelled,
@@ -173,7 +205,8 @@ class EngineRoom:
                 raise RequestError(f"The bench {kind} needs a model.")
             needed = asked.get("prompt_tokens", BENCH_PROMPT) + asked.get("tokens", BENCH_TOKENS)
             context = asked.get("context", max(needed, SHORTEST_CONTEXT))
-            name = self._ensure_loaded(job, context).model.name
+            loaded, _ = self._ensure_loaded(job, context)
+            name = loaded.model.name
         options = {key: asked[key] for key in ("prompt_tokens", "tokens") if key in asked}
         report = self.open().bench(kind, progress=job.phase, cancelled=job.cancelled, **options)
         job.done(report={"model": name, **report} if name else report)
@@ -200,33 +233,48 @@ class EngineRoom:
         if self._engine is not None:
             self._engine.unload()
 
-    def _ensure_loaded(self, job: Job, wanted: int | None) -> _Loaded:
-        """The wanted model on the GPU, loaded if it is not. Raises the errors of all rooms.
+    def _ensure_loaded(self, job: Job, wanted: int | None) -> tuple[_Loaded, list[str]]:
+        """The wanted model on the GPU, loaded if it is not, and what to tell of it.
 
         ``wanted`` is the context in tokens; None takes what is loaded, or the usual one, shortened
-        where the memory is short.
+        where the memory is short. Raises the errors of all rooms.
         """
         model = self._store.find(job.request.fields["model"])
         if model.problem:
             self._raise_problem(model)
+        if model.kind != "text":
+            raise RequestError(f"{model.name} makes pictures. Choose a model that writes text.")
         here = self._loaded
         if here and here.model == model and wanted in (None, here.context):
-            return here
+            return here, []
         context = context_for(model, wanted)
         self._unload()
         engine = self.open()
+        warnings = self._make_room(model, context)
         if wanted is None:
             context = fitting_context(model, context, engine.memory())
         check_fit(model, context, engine.memory())
         about = engine.load(model.path, context, job.phase, job.cancelled)
         self._loaded = _Loaded(model, context, about)
-        return self._loaded
+        return self._loaded, warnings
+
+    def _make_room(self, model: InstalledModel, context: int) -> list[str]:
+        """Unload the picture model where both do not fit; what to tell of it."""
+        free = free_bytes(self.memory())
+        if free is None or self.tenant is None or model.need(context).total <= free:
+            return []
+        name = self.tenant.unload()
+        return (
+            []
+            if name is None
+            else [
+                f"{name} was unloaded: it and {model.name} do not fit in the GPU's memory together."
+            ]
+        )
 
     def _raise_problem(self, model: InstalledModel) -> None:
         """Open a broken file again, for the error's own type."""
-        from engine.formats.gguf import open_gguf
-
-        open_gguf(model.path).close()
+        model_details(model.path)
         raise RequestError(model.problem or "")
 
 
@@ -256,14 +304,14 @@ def sampling_of(asked: Mapping[str, Any]) -> Sampling:
 
 def check_fit(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> None:
     """Raise DoesNotFitError unless the model fits with a context of this many tokens."""
-    free = _free_bytes(memory)
+    free = free_bytes(memory)
     if free is not None and (problem := fits(model.need(context), free)):
         raise DoesNotFitError(problem)
 
 
 def fitting_context(model: InstalledModel, context: int, memory: Mapping[str, Any]) -> int:
     """``context``, halved until the model fits; as it was where no half of it does."""
-    free = _free_bytes(memory)
+    free = free_bytes(memory)
     shorter = context
     while free is not None and model.need(shorter).total > free:
         shorter //= 2
@@ -272,11 +320,19 @@ def fitting_context(model: InstalledModel, context: int, memory: Mapping[str, An
     return shorter
 
 
-def _free_bytes(memory: Mapping[str, Any]) -> int | None:
+def free_bytes(memory: Mapping[str, Any]) -> int | None:
+    """What is free on the GPU, or None where the platform does not tell."""
     total, used = memory["device_total"], memory["device_used"]
     if total is None or used is None:
-        return None  # the platform does not tell; the allocation itself will
+        return None  # the allocation itself will tell
     return total - used
+
+
+def _warned(started: Mapping[str, Any], warnings: list[str]) -> Mapping[str, Any]:
+    """``started`` with our own warnings beside the engine's."""
+    own = started.get("warning")
+    said = [*warnings, own] if own else warnings
+    return {**started, "warning": " ".join(said) or None}
 
 
 def _about(loaded: _Loaded) -> dict[str, Any]:

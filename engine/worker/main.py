@@ -80,12 +80,14 @@ def write_log() -> None:
 
 def serve(source: BinaryIO, output: Output) -> bool:
     """Answer requests until ``quit`` or the end; True if everything was given back in time."""
+    from engine.models.shipped import shipped_models
     from engine.models.store import Store
     from engine.worker.backend import open_engine
     from engine.worker.model_room import download_model
     from engine.worker.server import Server
 
-    server = Server(output.send, Store(), open_engine, download_model)
+    store = Store(shipped=shipped_models())
+    server = Server(output.send, store, open_engine, download_model)
     go_on = True
     while go_on and (line := source.readline(MAX_LINE)):
         if not line.strip():

@@ -23,8 +23,8 @@ Loaded = tuple[Path, int]  # the file of the model on the GPU, and its context i
 class ModelRoom:
     """Answers the requests about files.
 
-    ``loaded`` tells which model is on the GPU; ``release`` frees it if it is this one, after what
-    the engine does now; ``free`` waits for that.
+    ``loaded`` and ``picture`` tell which models are on the GPU; ``release`` frees a model if it is
+    there, after what the engine does now; ``free`` waits for that.
     """
 
     def __init__(
@@ -32,12 +32,14 @@ class ModelRoom:
         store: Store,
         download: Download,
         loaded: Callable[[], Loaded | None],
+        picture: Callable[[], Path | None],
         release: Callable[[Path], None],
         free: Callable[[Path], None],
     ) -> None:
         self.store = store
         self._download = download
         self._loaded = loaded
+        self._picture = picture
         self._release = release
         self._free = free
 
@@ -46,6 +48,8 @@ class ModelRoom:
         models = self.store.list()
         if (here := self._loaded()) and not here[0].exists():
             self._release(here[0])  # somebody deleted the file: nothing could unload it any more
+        if (picture := self._picture()) and not picture.exists():
+            self._release(picture)
         names = {one.name for one in models}
         job.done(
             models=[self._told(one) for one in models],
@@ -93,12 +97,16 @@ class ModelRoom:
         """Move the models folder."""
         if here := self._loaded():
             self._free(here[0])
+        if picture := self._picture():
+            self._free(picture)
         folder = Path(job.request.fields["folder"])
         self.store.move(folder, progress=job.transfer, cancelled=job.cancelled)
         job.done(folder=str(self.store.folder))
 
     def _told(self, model: InstalledModel) -> ModelFields:
         here = self._loaded()
+        if model.kind == "image":
+            return {**told(model), "loaded": self._picture() == model.path}
         return told(model, here[1] if here and here[0] == model.path else None)
 
 
@@ -130,6 +138,8 @@ def told(model: InstalledModel, loaded_context: int | None = None) -> ModelField
         "activation_bytes": model.activation_bytes,
         "loaded": loaded_context is not None,
         "loaded_context": loaded_context,
+        "title": model.title,
+        "removable": model.removable,
     }
 
 

@@ -17,8 +17,10 @@ Requests, the events before the last one, and the fields of ``done``:
     done ``{report}``: device, driver, backend, features, limits, self-test, problems
 ``load {model, context?}``
     ``progress {phase: reading|uploading|compiling|testing, done, total}``;
-    done ``{model, context, context_max, device, backend, memory}``
-``unload {}``
+    done ``{model, context, context_max, device, backend, memory, warnings}``; the contexts of a
+    picture model are 0. A text model and a picture model may be loaded together; where both do not
+    fit, the other one is unloaded and ``warnings`` says so
+``unload {kind?: text|image}``
     done ``{}``
 ``chat {model, messages, sampling?, context?, continue?}``
     progress as ``load`` if the model has to be loaded, then
@@ -30,9 +32,28 @@ Requests, the events before the last one, and the fields of ``done``:
     ``continue`` goes on with the last message, which must be the assistant's.
 ``complete {model, prompt, sampling?, context?}``
     as ``chat``, but the prompt is used as it is, without a chat template
+``image {model, settings, folder?, output?, preview?, latents?}``
+    ``settings`` holds ``prompt`` and, where the model's own shall not do, ``negative, width,
+    height, steps, guidance, seed, sampler, count, init, strength, mask, loras: [{path, weight}],
+    clip_skip, vae``; paths are absolute. Pictures go to ``folder`` under names made of the prompt
+    and the seed, or to ``output``, a PNG (-2, -3, ... before the suffix for further ones);
+    ``latents`` is a .npy file of noise. Progress as ``load`` if the model has to be loaded, then
+    ``started {seed, tokens, token_limit, cut, warnings}``, ``progress``,
+    ``step {index, step, total, seconds_left, preview}`` (step of total of picture ``index``, the
+    first of those that are made together; ``preview`` is a PNG in base64, null unless asked for),
+    ``picture {index, path, seed, width, height}``;
+    done ``{files, seed, seconds, seconds_per_step, model, device, backend, peak_bytes, warnings}``
+``image_count {model, prompt}``
+    done ``{tokens, limit, cut, chunks, note}``
+``image_info {model}``
+    done ``{info}``: family, size, sizes, steps, guidance, sampler, samplers, prompts (examples),
+    good_at, not_good_at, token_limit, img2img, inpaint, title, description, notes
+``image_settings {path}``
+    done ``{settings, model, notes}``: what a picture carries, as ``settings`` of ``image``
 ``stop {target}``
     done ``{}``; the target then ends by itself: chat and complete in ``done`` with stop_reason
-    ``stopped`` and the text so far, a watch in ``done``, anything else in ``error`` ``cancelled``
+    ``stopped`` and the text so far, a watch in ``done``, anything else in ``error`` ``cancelled``;
+    pictures that were finished stay
 ``count {model, messages, context?}``
     done ``{tokens, context_size}``
 ``memory {open?}`` and ``memory_watch {interval_ms?}``
@@ -53,8 +74,8 @@ Requests, the events before the last one, and the fields of ``done``:
 ``models_move {folder}``
     progress as ``model_get``; done ``{folder}``
 ``bench {kind, model?, prompt_tokens?, tokens?, context?}``
-    ``progress``; done ``{report}``; kind is text, kernels or quality; the context is as long as the
-    measured tokens need unless it is given
+    ``progress``; done ``{report}``; kind is text, image, kernels or quality; the context
+    is as long as the measured tokens need unless it is given
 ``settings {backend?, device?, without?}``
     done ``{}``; unloads the model, takes effect at the next load
 ``quit {}``
@@ -66,7 +87,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypedDict, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
+
+from engine.worker.protocol_types import CatalogueFields as CatalogueFields
+from engine.worker.protocol_types import MemoryFigures as MemoryFigures
+from engine.worker.protocol_types import Message as Message
+from engine.worker.protocol_types import ModelFields as ModelFields
 
 VERSION: Final = 1
 MAX_LINE: Final = 32 * 2**20  # bytes; a longer line is a fault, not a message
@@ -82,6 +108,7 @@ ErrorCode = Literal[
     "template",
     "setting",
     "context_full",
+    "picture_file",  # a picture that cannot be read or written, or carries no settings
     "not_found",
     "download",
     "disk_full",
@@ -91,74 +118,19 @@ ErrorCode = Literal[
 ]
 TECHNIQUES: Final = ("f16", "subgroups", "matrix", "dp4a", "fusion", "planner", "tuning")
 """What ``settings`` can switch off by ``without``."""
+SAMPLERS: Final = (
+    "ddim",
+    "euler",
+    "euler_a",
+    "heun",
+    "dpmpp_2m",
+    "dpmpp_2m_karras",
+    "dpmpp_sde",
+    "unipc",
+    "lcm",
+)
+"""The samplers of pictures, without importing the room that has them."""
 ERROR_CODES: Final = frozenset(cast(tuple[str, ...], get_args(ErrorCode)))
-
-
-class Message(TypedDict):
-    """One message of a conversation; role is system, user or assistant."""
-
-    role: str
-    content: str
-
-
-class MemoryFigures(TypedDict):
-    """GPU memory in bytes; null where the platform does not tell."""
-
-    weights: int
-    kv_cache: int
-    activations: int
-    other: int
-    total: int  # the sum of the four above: what we hold
-    peak: int
-    device_total: int | None
-    device_used: int | None  # by every program together
-    others: int | None  # by other programs
-    device_name: str
-    backend: str  # the library that speaks to the GPU: wgpu or dawn
-    unified: bool  # the GPU shares the computer's main memory
-
-
-class ModelFields(TypedDict):
-    """An installed model as the worker lists it."""
-
-    name: str
-    path: str
-    bytes: int
-    kind: str
-    family: str
-    quant: str
-    context: int  # the longest the model was made for
-    licence: str
-    parameters: int
-    problem: str | None  # why it cannot be used, as a sentence
-    need_bytes: int | None  # GPU memory with the default context: the three below together
-    weight_bytes: int
-    kv_bytes_per_token: int
-    activation_bytes: int
-    loaded: bool
-    loaded_context: int | None  # tokens it was loaded with
-
-
-class CatalogueFields(TypedDict):
-    """A model that can be had by ``model_get``."""
-
-    name: str
-    title: str
-    family: str
-    kind: str
-    parameters: int
-    quant: str
-    bytes: int
-    licence: str
-    context: int
-    description: str
-    source: str
-    gated: bool
-    installed: bool
-    need_bytes: int
-    weight_bytes: int
-    kv_bytes_per_token: int
-    activation_bytes: int
 
 
 class ProtocolError(Exception):
@@ -209,13 +181,15 @@ class _Field:
 
 _TEXT, _COUNT, _FLAG = _Field((str,)), _Field((int,)), _Field((bool,))
 _OBJECT, _LIST = _Field((dict,)), _Field((list,))
-_NEED_TEXT, _NEED_COUNT, _NEED_LIST = (_Field((t,), required=True) for t in (str, int, list))
+_NEED_TEXT, _NEED_COUNT, _NEED_LIST, _NEED_OBJECT = (
+    _Field((one,), required=True) for one in (str, int, list, dict)
+)
 
 REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
     "hello": {},
     "doctor": {"refresh": _FLAG},
     "load": {"model": _NEED_TEXT, "context": _COUNT},
-    "unload": {},
+    "unload": {"kind": _TEXT},
     "chat": {
         "model": _NEED_TEXT,
         "messages": _NEED_LIST,
@@ -229,6 +203,17 @@ REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
         "sampling": _OBJECT,
         "context": _COUNT,
     },
+    "image": {
+        "model": _NEED_TEXT,
+        "settings": _NEED_OBJECT,
+        "folder": _TEXT,
+        "output": _TEXT,
+        "preview": _FLAG,
+        "latents": _TEXT,
+    },
+    "image_count": {"model": _NEED_TEXT, "prompt": _NEED_TEXT},
+    "image_info": {"model": _NEED_TEXT},
+    "image_settings": {"path": _NEED_TEXT},
     "stop": {"target": _NEED_COUNT},
     "count": {"model": _NEED_TEXT, "messages": _NEED_LIST, "context": _COUNT},
     "memory": {"open": _FLAG},

@@ -6,6 +6,7 @@ answered right there.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -14,11 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from engine.models.errors import ModelNotFoundError
 from engine.models.store import Store
-from engine.worker.backend import EngineSettings, OpenEngine
+from engine.worker.backend import EngineSettings, OpenEngine, OpenPictures, open_pictures
 from engine.worker.counting import TokenCounter
 from engine.worker.engine_room import EngineRoom
 from engine.worker.failures import RequestError
+from engine.worker.image_answers import ImageAnswers
+from engine.worker.image_room import ImageRoom
 from engine.worker.job import Job, Send
 from engine.worker.model_room import Download, ModelRoom
 from engine.worker.protocol import VERSION, Request
@@ -35,15 +39,27 @@ class Server:
     """Takes requests, answers by events through ``send``, which must be safe for threads."""
 
     def __init__(
-        self, send: Send, store: Store, open_engine: OpenEngine, download: Download
+        self,
+        send: Send,
+        store: Store,
+        open_engine: OpenEngine,
+        download: Download,
+        pictures: OpenPictures = open_pictures,
     ) -> None:
         self._send = send
         self._jobs: dict[int, Job] = {}
         self._jobs_lock = threading.Lock()
         self._counter = TokenCounter()
         self._engine = EngineRoom(store, open_engine, EngineSettings())
+        self._images = self._engine.tenant = ImageRoom(store, self._engine, pictures)
+        self._answers = ImageAnswers(store)
         self._models = ModelRoom(
-            store, download, lambda: self._engine.loaded, self._release, self._free
+            store,
+            download,
+            lambda: self._engine.loaded,
+            lambda: self._images.loaded_path,
+            self._release,
+            self._free,
         )
         self._engine_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._file_queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -53,11 +69,12 @@ class Server:
         }
         self._on_engine: dict[str, Handler] = {
             "doctor": self._engine.doctor,
-            "load": self._engine.load,
+            "load": lambda job: self._room_of(job).load(job),
             "unload": self._engine.unload,
             "chat": self._engine.chat,
             "complete": self._engine.complete,
-            "bench": self._engine.bench,
+            "bench": lambda job: self._room_of(job).bench(job),
+            "image": self._images.image,
             "settings": self._engine.change_settings,
         }
         self._on_files: dict[str, Handler] = {
@@ -70,6 +87,9 @@ class Server:
         }
         self._on_own: dict[str, Handler] = {
             "count": self._count,
+            "image_count": self._answers.count,
+            "image_info": self._answers.info,
+            "image_settings": self._answers.settings,
             "memory_watch": self._memory_watch,
             "model_get": self._models.model_get,
         }
@@ -164,17 +184,31 @@ class Server:
 
     def _release(self, path: Path) -> None:
         """Free a model whose file is gone, on the engine's thread."""
-        self._engine_queue.put((None, lambda _: self._engine.release(path)))
+        self._engine_queue.put((None, lambda _: self._let_go(path)))
+
+    def _let_go(self, path: Path) -> None:
+        self._engine.release(path)
+        if path == self._images.loaded_path:
+            self._images.unload()
+
+    def _room_of(self, job: Job) -> EngineRoom | ImageRoom:
+        """Whose a request is: that of pictures, or that of text, whatever its model is."""
+        asked = job.request.fields
+        if job.request.do == "load":
+            model = self._models.store.find(asked["model"])
+            return self._images if model.kind == "image" else self._engine
+        pictures = job.request.do == "image" or asked.get("kind") == "image"
+        return self._images if pictures else self._engine
 
     def _free(self, path: Path) -> None:
         """Free a model whose file is about to go, on the engine's thread, and wait for it."""
-        if path != self._engine.loaded_path:
+        if path not in (self._engine.loaded_path, self._images.loaded_path):
             return
         freed = threading.Event()
 
         def release(_: Job) -> None:
             try:
-                self._engine.release(path)
+                self._let_go(path)
             finally:
                 freed.set()
 
@@ -194,10 +228,15 @@ class Server:
         except Exception as error:
             job.fail(error)
             if job.request.do in self._on_engine:
-                self._engine.recover(error)
+                self._recover(job, error)
         finally:
             with self._jobs_lock:
                 self._jobs.pop(job.request.id, None)
+
+    def _recover(self, job: Job, error: Exception) -> None:
+        """Give back what a failure may have broken; a model that was not found broke nothing."""
+        with contextlib.suppress(ModelNotFoundError):
+            self._room_of(job).recover(error)
 
     def _start(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=target, name=name, daemon=True)
