@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.gpu.capabilities import Capabilities
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.graph.node import GraphError, Node
 from engine.graph.ops import rows as rows_of
 from engine.kernels.base import Access, Bind, Dispatch
@@ -40,11 +40,12 @@ class Variant:
     """One way to share out queries.
 
     Attributes:
-        style: "f32" or "f16" (what keys and values are in workgroup memory) or "software".
-        lines: lines of invocations.
-        columns: invocations of a line; a tile has four keys for each.
-        lane_queries: queries of a line.
-        chunk: slices of a head in workgroup memory at once.
+        style: "f32" or "f16" (what keys and values are in workgroup memory), "matrix" (products on
+            matrix units) or "software".
+        lines: lines of invocations ("matrix": subgroups).
+        columns: invocations of a line; a tile has four keys for each ("matrix": keys of a tile).
+        lane_queries: queries of a line ("matrix": units high that a subgroup is).
+        chunk: slices of a head in workgroup memory at once ("matrix": all).
     """
 
     style: str
@@ -58,6 +59,8 @@ class Variant:
         """A stable short name for tuning files and tables."""
         if self.style == "software":
             return "software"
+        if self.style == "matrix":
+            return f"matrix-{self.lines}x{self.lane_queries}x{self.columns}"
         return f"{self.style}-{self.lines * self.lane_queries}x{4 * self.columns}x{self.chunk}"
 
     def workgroup_bytes(self, slices: int) -> int:
@@ -73,8 +76,17 @@ class Variant:
 
 
 SOFTWARE = Variant("software")
+_MATRIX = (
+    Variant("matrix", 4, 64, 2),
+    Variant("matrix", 4, 64, 1),
+    Variant("matrix", 8, 64, 1),
+    Variant("matrix", 4, 32, 2),
+    Variant("matrix", 4, 32, 1),
+    Variant("matrix", 2, 32, 1),
+)
 VARIANTS: tuple[Variant, ...] = (
     SOFTWARE,
+    *_MATRIX,
     Variant("f16", 16, 8, 4, 16),
     Variant("f16", 16, 8, 4, 20),
     Variant("f16", 8, 16, 4, 20),
@@ -85,6 +97,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("f32", 16, 8, 1, 16),
 )
 MOST_VECTORS = 24  # of output in the registers of an invocation
+MOST_UNITS = 24  # matrices of output and of queries in the registers of a subgroup
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> list[Dispatch]:
@@ -98,7 +111,9 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
         raise GraphError(f"The attention kernel {chosen.name} cannot run this node here.")
     sizes = sizes_of(node)
     params = _params(node, sizes)
-    if chosen.style == "software":
+    if chosen.style == "matrix":
+        params |= _matrix_params(chosen, sizes, caps)
+    elif chosen.style == "software":
         params |= {"lanes": caps.subgroup, "blocks": -(-sizes.queries // caps.subgroup)}
     else:
         params |= {
@@ -110,7 +125,7 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
             "blocks": -(-sizes.queries // (chosen.lines * chosen.lane_queries)),
         }
     grid = fold(params["blocks"] * sizes.heads * sizes.batch, caps)
-    template = "software" if chosen.style == "software" else "tile"
+    template = "tile" if chosen.style in ("f32", "f16") else chosen.style
     binds = (
         *(Bind(part, node.named[part]) for part in "qkv"),
         Bind("o", node.output, Access.WRITE),
@@ -144,6 +159,8 @@ def choose(node: Node, caps: Capabilities) -> Variant:
 
 def _preferred(node: Node, caps: Capabilities) -> Iterator[Variant]:
     half = node.named["q"].tensor.dtype is DType.F16
+    if caps.software:
+        yield SOFTWARE
     yield from (v for v in VARIANTS if v.style != "f16" or half)
     yield from VARIANTS
 
@@ -154,6 +171,8 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     if variant.style == "software":
         room = sizes.slices * caps.subgroup * 16
         return caps.software and 0 < caps.subgroup <= 16 and room <= caps.limits.workgroup_bytes
+    if variant.style == "matrix":
+        return _fits_matrix(variant, node, caps)
     size = variant.lines * variant.columns
     if size > min(caps.limits.invocations, caps.limits.workgroup_x):
         return False
@@ -162,6 +181,52 @@ def allowed(variant: Variant, node: Node, caps: Capabilities) -> bool:
     if variant.registers(sizes.slices) > MOST_VECTORS and variant.lane_queries > 1:
         return False
     return variant.workgroup_bytes(sizes.slices) <= caps.limits.workgroup_bytes
+
+
+def _unit(variant: Variant, caps: Capabilities) -> MatrixShape | None:
+    """The largest unit of f16 inputs and f32 sums that tiles are made of, if there is one."""
+
+    def fits(shape: MatrixShape) -> bool:
+        own = shape.m * variant.lane_queries
+        rest = variant.columns % shape.n or variant.columns % shape.k or shape.n % VEC
+        even = caps.subgroup % own == 0 or own % caps.subgroup == 0
+        return (shape.input, shape.output) == ("f16", "f32") and not rest and even
+
+    if not caps.f16 or not caps.subgroup:
+        return None
+    return max(filter(fits, caps.matrix), key=lambda s: s.m * s.n * s.k, default=None)
+
+
+def _fits_matrix(variant: Variant, node: Node, caps: Capabilities) -> bool:
+    shape, sizes = _unit(variant, caps), sizes_of(node)
+    if shape is None or node.named["q"].tensor.dtype is not DType.F16:
+        return False
+    if variant.lines * caps.subgroup > min(caps.limits.invocations, caps.limits.workgroup_x):
+        return False
+    units = variant.lane_queries * (-(-sizes.head_dim // shape.n) * 2)  # of sums, and of queries
+    made = _matrix_params(variant, sizes, caps)
+    rows, keys = made["rows"], variant.columns
+    nbytes = 2 * made["tile_rows"] * made["pitch"] + rows * (4 * (keys + 4) + 2 * (keys + 8) + 16)
+    return nbytes <= caps.limits.workgroup_bytes and units <= MOST_UNITS
+
+
+def _matrix_params(variant: Variant, sizes: Sizes, caps: Capabilities) -> dict[str, Any]:
+    shape = _unit(variant, caps)
+    if shape is None:
+        raise GraphError("This device has no matrix units for attention.")
+    rows = variant.lines * variant.lane_queries * shape.m
+    widest = max(-(-sizes.head_dim // shape.k) * shape.k, -(-sizes.head_dim // shape.n) * shape.n)
+    return {
+        "shape": shape,
+        "lanes": caps.subgroup,
+        "over": variant.lane_queries,
+        "rows": rows,
+        "key_tile": variant.columns,
+        "size": variant.lines * caps.subgroup,
+        "pitch": widest + 8,  # whole 16-byte units, and neighbours in different banks
+        "tile_rows": max(2 * variant.columns, rows),
+        "blocks": -(-sizes.queries // rows),
+    }
 
 
 def sizes_of(node: Node) -> Sizes:

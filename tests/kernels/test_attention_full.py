@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.gpu.device import Device
 from engine.graph.graph import Graph, GraphError
 from engine.graph.node import Node, Role, Value
 from engine.kernels import attention_full
+from engine.kernels import run as run_module
+from engine.kernels.attention_full import Variant
+from engine.kernels.base import Dispatch, Shader, generate
 from engine.kernels.run import run_once
 from engine.tensor.descriptor import DType, Shape, TensorDesc
 
@@ -149,3 +157,102 @@ def test_heads_that_do_not_fit_are_refused(full: Device) -> None:
     graph.add("attention_full", [q, q, q], heads=2)
     with pytest.raises(GraphError, match="multiple of 4 channels wide"):
         attention_full.lower(graph.nodes[0], full.caps)
+
+
+#: Matrix units of 8x4x8 as plain code: every lane does the whole product and stores the same.
+#: `nothing()` is 0; no compiler knows, so none unrolls the loops.
+UNITS = """
+fn nothing() -> u32 { return arrayLength(&q_data) >> 31u; }
+fn load_right(at: u32, by_columns: bool, pitch: u32) -> Right {
+    var r: Right;  // [k = 8][n = 4]
+    for (var i = 0u; i < 32u + nothing(); i++) {
+        let steps = select(vec2<u32>(pitch, 1u), vec2<u32>(1u, pitch), by_columns);
+        r[i] = f32(tile[at + i / 4u * steps.x + i % 4u * steps.y]);
+    }
+    return r;
+}
+fn multiply(a: Left, b: Right, c: Sums) -> Sums {
+    var x = a;
+    var y = b;
+    var r = c;  // [m = 8][n = 4]
+    for (var i = 0u; i < 32u + nothing(); i++) {
+        for (var j = 0u; j < 8u + nothing(); j++) {
+            r[i] += x[i / 4u * 8u + j] * y[j * 4u + i % 4u];
+        }
+    }
+    return r;
+}
+fn store(at: u32, value: Sums, pitch: u32) {
+    var r = value;
+    for (var i = 0u; i < 32u + nothing(); i++) { scores[at + i / 4u * pitch + i % 4u] = r[i]; }
+}
+"""
+LOAD_LEFT = """
+fn left_of_SOURCE(at: u32, pitch: u32) -> Left {
+    var r: Left;  // [m = 8][k = 8]
+    for (var i = 0u; i < 64u + nothing(); i++) {
+        r[i] = f32(SOURCE[at + i / 8u * pitch + i % 8u]);
+    }
+    return r;
+}
+"""
+
+
+def emulated(source: str) -> str:
+    """A shader of such matrix units as one that any device runs (slowly)."""
+    source = re.sub(r"subgroup_matrix_left<[^>]*>", "array<f32, 64>", source)
+    source = re.sub(r"subgroup_matrix_\w+<[^>]*>", "array<f32, 32>", source)
+    for name in ("tile", "weights"):
+        load = rf"subgroupMatrixLoad<Left>\(&{name}, (.*?), false, "
+        source = re.sub(load, rf"left_of_{name}(\1, ", source)
+        source += LOAD_LEFT.replace("SOURCE", name)
+    source = source.replace("subgroupMatrixLoad<Right>(&tile, ", "load_right(")
+    source = source.replace("subgroupMatrixMultiplyAccumulate", "multiply")
+    source = re.sub(r"subgroupMatrixStore\(&scores, (.*?), false, ", r"store(\1, ", source)
+    return source + UNITS
+
+
+MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2))
+
+
+@pytest.mark.skipif(
+    "DRIFTWOOD_SLOW_TESTS" not in os.environ,
+    reason="emulated matrix units compile for half a minute",
+)
+@pytest.mark.parametrize("way", MATRIX_WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize(
+    ("keys", "dim", "causal"), [(19, 12, False), (13, 8, True)], ids=["cross", "causal"]
+)
+def test_matrix_units(
+    full: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Variant,
+    keys: int,
+    dim: int,
+    causal: bool,
+) -> None:
+    caps = replace(full.caps, matrix=(MatrixShape(8, 4, 8, "f16", "f32"),))
+
+    def generated(dispatch: Dispatch, _: Capabilities) -> Shader:
+        shader = generate(dispatch, caps)
+        return replace(shader, source=emulated(shader.source))
+
+    monkeypatch.setattr(run_module, "generate", generated)
+    queries, heads, batch = keys if causal else 21, 2, 2
+    graph = Graph("test")
+    shapes = {"q": queries, "k": keys, "v": keys}
+    given = {
+        part: graph.value(part, TensorDesc(Shape(batch, w=n, c=heads * dim), DType.F16), Role.INPUT)
+        for part, n in shapes.items()
+    }
+    graph.add("attention_full", given, heads=heads, causal=causal)
+    rng = np.random.default_rng(6)
+    arrays = {
+        given[part]: rng.normal(size=(batch, n, heads * dim)).astype(np.float16)
+        for part, n in shapes.items()
+    }
+    want = reference(*arrays.values(), heads, causal)
+    node = graph.nodes[0]
+    dispatches = attention_full.lower(node, caps, way)
+    (have,) = run_once(full, dispatches, arrays, {}, [node.output])
+    assert np.abs(have.reshape(want.shape) - want).max() < 3e-3 * np.abs(want).max()
