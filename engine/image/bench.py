@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from engine.graph.planner import Plan, shared_sizes
 from engine.image.bench_model import random_model
 from engine.image.errors import ImageError, SettingError
-from engine.image.settings import ImageSettings
+from engine.image.settings import ImageSettings, settings_from
 from engine.image.weights_upload import never, silent
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def run(engine: ImageEngine, kind: str, **options: Any) -> dict[str, Any]:
     shapes = options.get("shapes")
     if shapes:
         engine.load_files(random_model(str(shapes)), progress=progress, cancelled=cancelled)
-    given = {name: options.get(name) for name in ("width", "height", "steps", "guidance")}
-    settings = ImageSettings(PROMPT, seed=0, sampler="ddim", **given)
+    names = ("width", "height", "steps", "guidance")
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    settings = settings_from({"prompt": PROMPT, "seed": 0, "sampler": "ddim", **given})
     warm = _timed(engine, settings, progress, cancelled)  # compiles
     repeats = int(options.get("repeats") or (1 if engine.device.caps.software else 3))
     runs = [_timed(engine, settings, progress, cancelled) for _ in range(repeats)]
@@ -51,13 +53,16 @@ def _timed(
     """What one picture took: seconds in all, of the denoising loop, of a step."""
     marks: list[float] = []
     start = time.perf_counter()
-    _, fields = engine.generate(
-        settings, lambda *_: marks.append(time.perf_counter()), cancelled, progress
-    )
+
+    def on_step(step: int, total: int, seconds_left: float | None, preview: Any) -> None:
+        del step, total, seconds_left, preview
+        marks.append(time.perf_counter())
+
+    _, fields = engine.generate(settings, on_step, cancelled, progress)
     if fields["cancelled"]:
         raise ImageError("The measurement was stopped.")
     total = time.perf_counter() - start
-    steps = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(marks)]
     return {
         "seconds": total,
         "step": statistics.median(steps) if steps else marks[0] - start,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from engine.formats.diffusers import PipelineFiles, open_pipeline
 from engine.gpu.device import Device
 from engine.image.errors import ImageError
 from engine.image.pipeline import Cancelled, OnStep, Pictures, Pipeline, model_name
@@ -56,12 +57,23 @@ class ImageEngine:
             OutOfMemoryError: they do not fit.
             LoadCancelledError: ``cancelled()`` became true.
         """
+        progress("reading", 0, 1)
+        files = open_pipeline(path, vae=vae)
+        return self.load_files(files, progress=progress, cancelled=cancelled)
+
+    def load_files(
+        self,
+        files: PipelineFiles,
+        *,
+        progress: Progress = silent,
+        cancelled: Cancelled = never,
+    ) -> Fields:
+        """Load an open model, which the engine closes; see :meth:`load`."""
         self.unload()
         self.device.ledger.reset_peak()
         model = load_model(
             self.device,
-            path,
-            vae=vae,
+            files,
             memory_limit=self.memory_limit,
             progress=progress,
             cancelled=cancelled,
@@ -145,6 +157,12 @@ class ImageEngine:
             "cut": encoded.cut,
             "note": encoded.note,
         }
+
+    def bench(self, kind: str, **options: Any) -> Fields:
+        """Measure; see :mod:`engine.image.bench`."""
+        from engine.image import bench
+
+        return bench.run(self, kind, **options)
 
     def unload(self) -> None:
         """Free the loaded model, if there is one."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from engine.formats.diffusers import PipelineFiles, open_pipeline
+from engine.formats.diffusers import PipelineFiles
 from engine.formats.diffusers_configs import TextConfig, TinyVaeConfig, UNetConfig, VaeConfig
 from engine.formats.lora import Lora, load_lora
 from engine.formats.quants import Quant
@@ -102,22 +101,21 @@ class ImageModel:
 
 def load_model(
     device: Device,
-    path: Path,
+    files: PipelineFiles,
     *,
-    vae: Path | None,
     memory_limit: int | None,
     progress: Progress,
     cancelled: Cancelled,
 ) -> ImageModel:
-    """Open a model, check it, and bring the weights of what every picture needs to the GPU.
+    """Bring the weights of what every picture needs to the GPU.
+
+    Takes the open files over: they are closed with the model, or here when something goes wrong.
 
     Raises:
-        FormatError: the files are broken, or of a kind that is not run.
-        OutOfMemoryError: they do not fit; everything allocated so far has been given back.
+        FormatError: the model is of a kind that is not run.
+        OutOfMemoryError: it does not fit; everything allocated so far has been given back.
         LoadCancelledError: ``cancelled()`` became true.
     """
-    progress("reading", 0, 1)
-    files = open_pipeline(path, vae=vae)
     try:
         model = _described(device, files, memory_limit)
     except BaseException:

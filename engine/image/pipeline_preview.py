@@ -38,5 +38,6 @@ def fitted(latents: Floats, colours: Doubles) -> tuple[Doubles, Doubles]:
     centred = latents.astype(np.float64) - middle
     spread = centred.T @ centred
     spread += np.eye(len(spread)) * RIDGE * np.trace(spread) / len(spread)
-    matrix = np.linalg.solve(spread, centred.T @ (colours - mean)).T
+    wanted: Doubles = centred.T @ (colours - mean)
+    matrix = np.linalg.solve(spread, wanted).T
     return matrix, mean - matrix @ middle
