@@ -77,9 +77,8 @@ class Variant:
 
 SOFTWARE = Variant("software")
 _MATRIX = (
-    Variant("matrix", 4, 64, 2),
     Variant("matrix", 4, 64, 1),
-    Variant("matrix", 8, 64, 1),
+    Variant("matrix", 8, 32, 1),
     Variant("matrix", 4, 32, 2),
     Variant("matrix", 4, 32, 1),
     Variant("matrix", 2, 32, 1),
