@@ -143,10 +143,13 @@ def _models(parser: argparse.ArgumentParser) -> None:
 def _bench(parser: argparse.ArgumentParser) -> None:
     add: Add = parser.add_argument
     add("kind", choices=BENCHES, help="what to measure")
-    add("--model", metavar="NAME|PATH", help="an installed model, or a model's file or folder")
+    add("--model", metavar="NAME|PATH", help="an installed model, or a file or folder")
     add("--prompt-tokens", type=_whole(1), metavar="N", help="length of the prompt")
     add("--tokens", type=_whole(1), metavar="N", help="length of the answer")
     add("--context", type=_whole(1), metavar="N", help="tokens to reserve; usually what is needed")
+    add("--width", type=_whole(1), metavar="W", help="of the picture")
+    add("--height", type=_whole(1), metavar="H", help="of the picture")
+    add("--steps", type=_whole(1), metavar="N", help="of the picture")
 
 
 def _techniques(text: str) -> list[str]:

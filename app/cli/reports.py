@@ -52,6 +52,9 @@ def run_bench(options: argparse.Namespace) -> int:
             prompt_tokens=options.prompt_tokens,
             tokens=options.tokens,
             context=options.context,
+            width=options.width,
+            height=options.height,
+            steps=options.steps,
         ).fields["report"]
     if options.json:
         print_json(report)

@@ -130,6 +130,13 @@ class PictureEngine(Protocol):
         """Draw; see engine.image.engine.ImageEngine.generate."""
         ...
 
+    def bench(self, kind: str, **options: Any) -> Mapping[str, Any]:
+        """Measure the loaded model, or random weights of some ``shapes``.
+
+        Options besides: width, height, steps, and the callables ``progress`` and ``cancelled``.
+        """
+        ...
+
     def count_tokens(self, prompt: str) -> Mapping[str, Any]:
         """``tokens, limit, chunks, cut, note`` of a prompt."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.models.errors import CancelledError
 from engine.models.inspection import InstalledModel, model_details
@@ -21,10 +21,10 @@ from engine.worker.image_files import PictureFiles
 from engine.worker.job import Job
 
 if TYPE_CHECKING:
-    from engine.image.engine import ImageEngine
     from engine.image.settings import ImageSettings
 
 TOGETHER: Final = 4  # pictures that are ordered at once; each is written as soon as these are done
+SHAPES: Final = ("sd15", "sdxl")  # random weights to measure with, without a download
 EIGHT_BITS: Final = 0.55  # of the 16-bit weights' bytes, for weights that are quantised on load
 
 
@@ -118,18 +118,31 @@ class ImageRoom:
         )
 
     def bench(self, job: Job) -> None:
-        """Measure pictures at the model's own settings."""
-        from engine.image.bench import measure
+        """Measure pictures: a model's, or random weights of well-known shapes."""
+        from engine.image.errors import ImageError
 
-        if "model" not in job.request.fields:
-            raise RequestError("The bench image needs a model.")
+        asked = job.request.fields
+        name: str | None = asked.get("model")
+        if name is None:
+            raise RequestError(f"The bench image needs a model, or one of {', '.join(SHAPES)}.")
         warnings: list[str] = []
-        loaded = self._ensure_loaded(job, None, warnings)
-        engine = cast("ImageEngine", self._engine_for_pictures())
-        report = measure(engine, job.phase, job.cancelled)
-        if report is None:
-            raise CancelledError("The measurement was stopped.")
-        job.done(report={"model": loaded.model.name, **report, "warnings": warnings})
+        options = {key: asked[key] for key in ("width", "height", "steps") if key in asked}
+        if name in SHAPES:
+            self.unload()
+            options["shapes"] = name
+        else:
+            name = self._ensure_loaded(job, None, warnings).model.name
+        engine = self._engine_for_pictures()
+        try:
+            report = engine.bench("image", progress=job.phase, cancelled=job.cancelled, **options)
+        except ImageError as error:
+            if job.cancelled():
+                raise CancelledError(str(error)) from error
+            raise
+        finally:
+            if "shapes" in options:
+                self.unload()
+        job.done(report={"kind": "image", **report, "model": name, "warnings": warnings})
 
     def _engine_for_pictures(self) -> PictureEngine:
         if self._pictures is None:

@@ -73,9 +73,10 @@ Requests, the events before the last one, and the fields of ``done``:
     done ``{info}``; ``name`` may be a path
 ``models_move {folder}``
     progress as ``model_get``; done ``{folder}``
-``bench {kind, model?, prompt_tokens?, tokens?, context?}``
+``bench {kind, model?, prompt_tokens?, tokens?, context?, width?, height?, steps?}``
     ``progress``; done ``{report}``; kind is text, image, kernels or quality; the context
-    is as long as the measured tokens need unless it is given
+    is as long as the measured tokens need unless it is given; the model of image may also be sd15
+    or sdxl: random weights of those shapes
 ``settings {backend?, device?, without?}``
     done ``{}``; unloads the model, takes effect at the next load
 ``quit {}``
@@ -231,6 +232,9 @@ REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
         "prompt_tokens": _COUNT,
         "tokens": _COUNT,
         "context": _COUNT,
+        "width": _COUNT,
+        "height": _COUNT,
+        "steps": _COUNT,
     },
     "settings": {"backend": _TEXT, "device": _TEXT, "without": _LIST},
     "quit": {},

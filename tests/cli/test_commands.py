@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_list_tells_what_is_here_and_what_can_be_had(drive: Drive) -> None:
     ran = drive("models", "list")
     assert ran.status == 0
-    assert "smollm2-135m-instruct  94 MiB  Q4_1" in ran.out
+    assert "smollm2-135m-instruct  text   94 MiB  Q4_1" in ran.out
     assert "broken: This file is cut short" in ran.out
     assert "driftwood models get" in ran.out
     assert "Folder: /models (100.0 GiB free" in ran.out
@@ -84,13 +84,6 @@ def test_the_doctor_reports(drive: Drive) -> None:
 def test_a_bench_reports(drive: Drive) -> None:
     assert "prefill tokens per second: 1,234" in drive("bench", "text").out
     assert drive("bench", "kernels", "--json").json["kind"] == "kernels"
-
-
-@pytest.mark.parametrize("words", [("image", "a cat", "-o", "cat.png"), ("bench", "image")])
-def test_pictures_come_later(drive: Drive, words: tuple[str, ...]) -> None:
-    ran = drive(*words)
-    assert (ran.status, ran.out) == (1, "")
-    assert "does not make pictures yet" in ran.err
 
 
 def test_the_version_is_told(drive: Drive) -> None:
