@@ -21,6 +21,7 @@ from app.images.values import (
     kept,
     random_seed,
     sampler_words,
+    shortened,
     values_from,
 )
 from app.memory.units import join_words
@@ -31,6 +32,7 @@ from engine.worker.protocol import Event
 FORM = "images.form"  # the setting that keeps the form over a restart
 COUNT_AFTER_MS = 250
 KEEP_AFTER_MS = 1500
+MOST_CUT = 120  # letters of what is cut that are shown
 NO_PROMPT = "Say first what the picture shall show."
 
 
@@ -252,7 +254,7 @@ class StudioController(QObject):
     def _show_tokens(self, event: Event) -> None:
         tokens, limit = int(event.get("tokens") or 0), int(event.get("limit") or 0)
         cut, note = event.get("cut"), str(event.get("note") or "")
-        words = f"Not read, beyond the limit: “{_short(str(cut))}”" if cut else note
+        words = f"Not read, beyond the limit: “{shortened(str(cut), MOST_CUT)}”" if cut else note
         self._studio.form.show_tokens(f"{tokens} / {limit} tokens", words, bool(cut))
 
     def _show_jobs(self) -> None:
@@ -293,7 +295,3 @@ class StudioController(QObject):
 def _settings_of(event: Event) -> Mapping[str, object] | None:
     settings = event.get("settings") if event.event == "done" else None
     return settings if isinstance(settings, Mapping) else None
-
-
-def _short(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[:most].rstrip()}…"

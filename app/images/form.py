@@ -34,6 +34,7 @@ from app.images.values import (
     Info,
     Values,
     sampler_words,
+    shortened,
     size_words,
     snapped,
 )
@@ -41,8 +42,11 @@ from app.theme import SPACE
 from app.widgets import label, pill_button, primary_button, set_look
 from app.widgets.base import name_widget
 
-WIDTH = 320
+WIDTH, NARROW = 320, 252
+SCROLL_BAR = 10
 OTHER_SIZE = "Other size…"
+USUAL_STEPS = 50  # the slider's end; the number beside it takes more
+LONGEST_TITLE = 28  # letters of a model's name that the pill has room for
 COUNTS = (1, 2, 3, 4, 6, 8, 12, MOST_COUNT)
 STEPS = Dial(
     "image_steps", "Steps", 1, MOST_STEPS, 0, "More steps take longer and show more detail"
@@ -119,9 +123,10 @@ class Form(QFrame):
         inner = QWidget()
         inner.setProperty("kind", "scroll")
         scroll.setWidget(inner)
+        scroll.verticalScrollBar().rangeChanged.connect(self._make_room)
         outer.addWidget(scroll, 1)
         self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(SPACE.group + 2, SPACE.group, SPACE.group, SPACE.inner)
+        self._make_room(0, 0)
         self._column.setSpacing(SPACE.row)
         self._add_prompt()
         self._add_model()
@@ -191,7 +196,8 @@ class Form(QFrame):
 
     def show_models(self, models: Sequence[tuple[str, str]], current: str, title: str) -> None:
         """The pill's words and its menu: (name, title) of every picture model."""
-        self.model.setText(title)
+        self.model.setText(shortened(title, LONGEST_TITLE))
+        self.model.setToolTip(f"The model that draws: {title}")
         self.model.setAccessibleName(f"Picture model: {title}")
         self.models.clear()
         for name, words in models:
@@ -201,6 +207,10 @@ class Form(QFrame):
             action.triggered.connect(lambda _=False, one=name: self.model_chosen.emit(one))
         self.models.addSeparator()
         self.models.addAction("More models…").triggered.connect(self.models_wanted)
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Take less width, in a small window."""
+        self.setFixedWidth(NARROW if narrow else WIDTH)
 
     def show_tokens(self, words: str, cut: str, is_over: bool) -> None:
         """The counter, and what of the prompt is not read."""
@@ -246,8 +256,9 @@ class Form(QFrame):
         self.models = QMenu(self.model)
         self.models.setObjectName("image_models")
         self.model.setMenu(self.models)
-        self.model.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._column.addWidget(self.model)
+        self.model.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the words
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute
+        self._column.addWidget(self.model, 0, left)
 
     def _add_size(self) -> None:
         row = QHBoxLayout()
@@ -283,6 +294,7 @@ class Form(QFrame):
 
     def _add_dials(self) -> None:
         self.steps, self.guidance = DialRow(STEPS), DialRow(GUIDANCE)
+        self.steps.slider.setRange(1, USUAL_STEPS)
         for row in (self.steps, self.guidance):
             row.changed.connect(self._tell)
             self._column.addWidget(row)
@@ -313,6 +325,11 @@ class Form(QFrame):
         foot.addWidget(self.note)
         foot.addWidget(self.draw)
         return foot
+
+    def _make_room(self, _low: int, high: int) -> None:
+        """A scroll bar takes its place from the margin, so that no field changes its width."""
+        right = SPACE.group - SCROLL_BAR if high else SPACE.group
+        self._column.setContentsMargins(SPACE.group + 2, SPACE.group, right, SPACE.inner)
 
     def _size(self) -> tuple[int, int]:
         pair = self.size.currentData()

@@ -28,8 +28,10 @@ from app.theme import SPACE
 from app.widgets import label, page_head, pill_button
 from app.widgets.base import name_widget
 
-TILE = 190  # pixels of the smallest tile with its gap
+TILE = 176  # pixels of the smallest tile with its gap
 GAP = 14
+SCROLL_BAR = 12
+ROOMY = 480  # pixels of width from which the head has room for everything
 # name -> words of the menu
 ACTIONS = {
     "open": "Open",
@@ -125,7 +127,7 @@ class GalleryList(QListView):
         self.setMouseTracking(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalScrollBar().setSingleStep(40)
 
@@ -148,7 +150,7 @@ class GalleryList(QListView):
 
     def _fit(self) -> None:
         """Tiles as wide as fill the width, in the columns it has room for."""
-        width = max(1, self.viewport().width() - 2)
+        width = max(1, self.width() - SCROLL_BAR)  # the same with and without it: nothing jumps
         side = max(TILE // 2, width // max(1, width // TILE))
         if self.gridSize().width() != side:
             self.setGridSize(QSize(side, side))
@@ -156,7 +158,7 @@ class GalleryList(QListView):
 
 class Gallery(QWidget):
     """The grid with its head. Attributes: model, view, above (a layout for what is being drawn),
-    stack (its second page is shown while there is no picture).
+    stack (its second page is shown while there is no picture), is_known (the folder was read).
 
     Signals: action_wanted(name, paths) with a name of ACTIONS or "compare".
     """
@@ -166,6 +168,7 @@ class Gallery(QWidget):
     def __init__(self, tiles: Tiles) -> None:
         super().__init__()
         self.setObjectName("gallery")
+        self.is_known = False
         self.model = GalleryModel(self)
         tiles.made.connect(self.model.note_made)
         self.view = GalleryList()
@@ -215,11 +218,17 @@ class Gallery(QWidget):
         found = f"{shown} of {every}" if self.model.words else pictures_words(every)
         self.count.setText(found if every else "")
         self.search.setVisible(every > 0)
-        self.order.setVisible(every > 1)
+        self.order.setVisible(every > 1 and self.width() >= ROOMY)
+        self.count.setVisible(self.width() >= ROOMY)
         self.no_match.setVisible(bool(self.model.words) and not shown)
         self.no_match.setText(f"No picture was made from “{self.model.words}”.")
-        self.stack.setCurrentIndex(0 if every or self.stack.count() == 1 else 1)
+        is_empty = self.is_known and not every
+        self.stack.setCurrentIndex(self.stack.count() - 1 if is_empty else 0)
         self._follow_selection()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.show_counts()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         paths = self.selected()

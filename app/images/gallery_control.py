@@ -216,10 +216,12 @@ class GalleryControl(QObject):
         self._background.run(work, take, 2)
 
     def _take_scan(self, result: object) -> None:
+        self._studio.gallery.is_known = True
         if isinstance(result, list):
             self._studio.gallery.model.set_pictures(result)
         elif isinstance(result, StorageError):
             self._context.messages.error(str(result))
+        self._studio.gallery.show_counts()
         if not self._scanned:
             self._scanned = True
             self._background.run(lambda: empty_bin(self._folder), lambda _count: None, -1)

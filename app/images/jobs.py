@@ -160,5 +160,6 @@ def order_words(job: Job) -> str:
 
 def draw_words(count: int, is_busy: bool) -> str:
     """The words on the button."""
-    what = "Draw" if count == 1 else f"Draw {count} pictures"
-    return f"{what}, next in line" if is_busy else what
+    if is_busy:
+        return "Add to the queue" if count == 1 else f"Add {count} pictures to the queue"
+    return "Draw" if count == 1 else f"Draw {count} pictures"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
@@ -48,7 +49,7 @@ class ImagesPage(QWidget):
         self.models.changed.connect(self._show_studio)
         self.models.failed.connect(lambda text: context.messages.error(text))
         context.engine.worker_started.connect(self._ask_again)
-        self._asked = False
+        self._asked = self._building = False
         self._stack = QStackedWidget()
         self._stack.setObjectName("images_stack")
         self._waiting = label("", "dim", "images_waiting")
@@ -118,13 +119,29 @@ class ImagesPage(QWidget):
         self._stack.setCurrentWidget(page)
 
     def _show_studio(self) -> None:
-        if self.studio is None or self.controller is None:
-            self.studio = Studio()
-            self.controller = StudioController(self._context, self.studio, self.models)
-            self._stack.addWidget(self.studio)
-            self.controller.gallery.refresh()
+        if self.controller is not None:
+            self.controller.show_models()
+            self._bring_studio()
+        elif not self._building:
+            self._building = True
+            studio = Studio()
+            self._stack.addWidget(studio)
+            self._build(studio, studio.steps())
+
+    def _build(self, studio: Studio, steps: list[Callable[[], None]]) -> None:
+        """Build the studio a step at a time, so that the window goes on answering."""
+        if steps:
+            steps[0]()
+            QTimer.singleShot(0, self, lambda: self._build(studio, steps[1:]))
+            return
+        self.studio = studio
+        self.controller = StudioController(self._context, studio, self.models)
+        self.controller.gallery.refresh()
         self.controller.show_models()
-        if self._stack.currentWidget() is not self.studio:
+        QTimer.singleShot(0, self, self._bring_studio)
+
+    def _bring_studio(self) -> None:
+        if self.studio is not None and self._stack.currentWidget() is not self.studio:
             self._stack.setCurrentWidget(self.studio)
             if self.isVisible():
                 self.studio.form.prompt.setFocus()

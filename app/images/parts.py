@@ -111,7 +111,7 @@ class SeedField(QWidget):
         self._say()
 
     def _say(self) -> None:
-        last = f" (last: {self._last})" if self._last is not None else ""
+        last = f": {self._last}" if self._last is not None else ""
         self.number.setPlaceholderText(f"Random{last}")
 
     def _follow_text(self, text: str) -> None:

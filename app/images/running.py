@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
 from app.images.jobs import Job, Jobs, Live, order_words, progress_words, title_words
@@ -23,8 +23,9 @@ from app.widgets.base import wire_theme
 from app.widgets.messages import copy_details
 
 SIDE = 208  # of the live preview, device-independent pixels
-SMALL_SIDE = 112
+SMALL_SIDE = 96
 WIDE_FROM = 520
+MOST_ROWS = 4  # of the queue that are seen without scrolling
 
 
 class LivePreview(QWidget):
@@ -137,9 +138,9 @@ class Running(QWidget):
         self._shown: tuple[Job, ...] | None = None
         self.card = Card("image_running", padding=SPACE.inner)
         self.preview = LivePreview()
-        self.title = label("", "strong", "image_running_title")
-        self.progress = ElidedLabel("", "dim", "image_running_progress")
-        self.prompt = ElidedLabel("", "small", "image_running_prompt")
+        self.title = ElidedLabel("", "strong", "image_running_title")
+        self.progress = ElidedLabel("", "small", "image_running_progress")
+        self.prompt = ElidedLabel("", "", "image_running_prompt")
         self.bar = ProgressBar("image_running_bar", "Progress of this picture")
         self.cancel = plain_button("Cancel", "image_cancel", None, "Stop drawing (Esc)")
         self.cancel.clicked.connect(self.cancel_wanted)
@@ -175,6 +176,7 @@ class Running(QWidget):
             self._failed.addWidget(failed)
             self._rows.append(failed)
         self.next.setVisible(bool(jobs.waiting))
+        self._fit_queue([row for row in self._rows if isinstance(row, WaitingRow)])
         self.card.setVisible(jobs.running is not None or bool(jobs.waiting))
         self.setVisible(bool(jobs.items))
 
@@ -182,7 +184,7 @@ class Running(QWidget):
         """How far the running order is."""
         title = title_words(job, live)
         words = progress_words(live)
-        self.title.setText(title)
+        self.title.set_text(title)
         self.progress.set_text(words)
         self.prompt.set_text(job.values.prompt)
         self.bar.set_fraction(live.share)
@@ -198,6 +200,13 @@ class Running(QWidget):
         """A smaller preview where there is little room."""
         self.preview.set_side(SIDE if width >= WIDE_FROM else SMALL_SIDE)
 
+    def _fit_queue(self, rows: list[WaitingRow]) -> None:
+        """As high as a few rows; more of them scroll."""
+        self._area.setVisible(bool(rows))
+        if rows:
+            height = max(row.sizeHint().height() for row in rows)
+            self._area.setFixedHeight(height * min(len(rows), MOST_ROWS))
+
     def _fill_card(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(SPACE.group)
@@ -206,18 +215,33 @@ class Running(QWidget):
         column.setSpacing(SPACE.small)
         head = QHBoxLayout()
         head.setSpacing(SPACE.row)
-        head.addWidget(self.title)
-        head.addWidget(self.progress, 1)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self.title)
+        words.addWidget(self.progress)
+        head.addLayout(words, 1)
         head.addWidget(self.cancel)
         column.addLayout(head)
+        column.addSpacing(SPACE.small)
         column.addWidget(self.bar)
+        column.addSpacing(SPACE.small)
         column.addWidget(self.prompt)
         self.next = label("Next in line", "group", "image_queue_next")
-        self._queue = QVBoxLayout()
+        rows = QWidget()
+        rows.setProperty("kind", "scroll")
+        self._queue = QVBoxLayout(rows)
+        self._queue.setContentsMargins(0, 0, 0, 0)
         self._queue.setSpacing(0)
+        self._area = QScrollArea()
+        self._area.setObjectName("image_queue_rows")
+        self._area.setWidgetResizable(True)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setWidget(rows)
         column.addSpacing(SPACE.row)
         column.addWidget(self.next)
-        column.addLayout(self._queue)
+        column.addWidget(self._area)
         column.addStretch(1)
         row.addLayout(column, 1)
         self.card.body.addLayout(row)

@@ -185,6 +185,11 @@ def size_words(width: int, height: int) -> str:
     return f"{width} \N{MULTIPLICATION SIGN} {height}"
 
 
+def shortened(text: str, most: int) -> str:
+    """At most so many letters, with an ellipsis where something was left out."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+
+
 def pictures_words(count: int) -> str:
     """``1 picture``, ``4 pictures``."""
     return "1 picture" if count == 1 else f"{count} pictures"

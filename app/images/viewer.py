@@ -41,6 +41,7 @@ class Viewer(QWidget):
         self.setObjectName("viewer")
         self.picture: Picture | None = None
         self.other: Picture | None = None
+        self._actions: list[QWidget] = []
         self.zoom = ZoomView()
         self.prompt = ElidedLabel("", "", "viewer_prompt")
         self.facts = ElidedLabel("", "small", "viewer_facts")
@@ -70,7 +71,7 @@ class Viewer(QWidget):
         self._set_compares(False)
 
     def show_two(self, first: Picture, second: Picture) -> None:
-        """Two pictures in one place; what is done, is done with the first."""
+        """Two pictures in one place."""
         self.picture, self.other = first, second
         self.place.setText("Compare")
         self.prompt.set_text(f"Left: {_short(first)}")
@@ -89,6 +90,10 @@ class Viewer(QWidget):
         self.problem.setText(text)
         self.problem.setVisible(True)
 
+    def set_narrow(self, narrow: bool) -> None:
+        """Leave the less needed out of the head, in a small window."""
+        self.place.setVisible(not narrow)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         control = event.modifiers() & Qt.KeyboardModifier.ControlModifier
         names = {Qt.Key.Key_C: "copy", Qt.Key.Key_S: "save"}
@@ -101,6 +106,7 @@ class Viewer(QWidget):
 
     def _head(self) -> QWidget:
         head, row = page_head("", "viewer_head")
+        row.setSpacing(SPACE.small)
         back = quiet_button("Gallery", "viewer_back", "chevron-left", "Back to the gallery (Esc)")
         back.clicked.connect(self.closed)
         row.addWidget(back)
@@ -111,7 +117,7 @@ class Viewer(QWidget):
         self.later = icon_button("chevron-right", "viewer_later", "Next picture", size=16)
         self.earlier.clicked.connect(lambda: self.step_wanted.emit(-1))
         self.later.clicked.connect(lambda: self.step_wanted.emit(1))
-        smaller = quiet_button("–", "viewer_smaller", None, "Smaller (-)")
+        smaller = quiet_button("\N{EN DASH}", "viewer_smaller", None, "Smaller (-)")
         self.percent = quiet_button("", "viewer_percent", None, "Show at 100 % (1)")
         larger = quiet_button("+", "viewer_larger", None, "Larger (+)")
         fit = quiet_button("Fit", "viewer_fit", None, "Show all of it (0)")
@@ -129,21 +135,40 @@ class Viewer(QWidget):
         foot = QVBoxLayout()
         foot.setContentsMargins(SPACE.group + 4, SPACE.inner, SPACE.group + 4, SPACE.group)
         foot.setSpacing(SPACE.small)
-        for widget in (self.split, self.problem, self.prompt, self.facts):
-            foot.addWidget(widget)
+        foot.addWidget(self.split)
+        foot.addWidget(self.problem)
+        foot.addLayout(self._words_and_icons())
         foot.addSpacing(SPACE.small)
         row = QHBoxLayout()
         row.setSpacing(SPACE.row)
         tips = {
             "use": ("Use settings", "Put this picture's settings into the form"),
             "vary": ("Vary", "Draw it again with another seed, the rest kept"),
-            "save": ("Save as…", "Save a copy elsewhere (Ctrl+S)"),
         }
         for name, (words, tip) in tips.items():
             button = plain_button(words, f"viewer_{name}", None, tip)
             button.clicked.connect(lambda _=False, one=name: self._act(one))
             row.addWidget(button)
+            self._actions.append(button)
+        row.addStretch(1)
+        delete = danger_button("Delete", "viewer_delete", None, "Delete this picture (Del)")
+        delete.clicked.connect(lambda: self._act("delete"))
+        row.addWidget(delete)
+        self._actions.append(delete)
+        foot.addLayout(row)
+        return foot
+
+    def _words_and_icons(self) -> QHBoxLayout:
+        """What the picture is, and the small actions at the right of it."""
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self.prompt)
+        words.addWidget(self.facts)
+        row = QHBoxLayout()
+        row.setSpacing(SPACE.small)
+        row.addLayout(words, 1)
         icons = {
+            "save": ("save", "Save a copy as… (Ctrl+S)"),
             "copy": ("copy", "Copy the picture (Ctrl+C)"),
             "start": ("images", "Use as start picture"),
             "reveal": ("folder", "Show in file manager"),
@@ -152,12 +177,8 @@ class Viewer(QWidget):
             button = icon_button(icon, f"viewer_{name}", tip)
             button.clicked.connect(lambda _=False, one=name: self._act(one))
             row.addWidget(button)
-        row.addStretch(1)
-        delete = danger_button("Delete", "viewer_delete", None, "Delete this picture (Del)")
-        delete.clicked.connect(lambda: self._act("delete"))
-        row.addWidget(delete)
-        foot.addLayout(row)
-        return foot
+            self._actions.append(button)
+        return row
 
     def _act(self, name: str) -> None:
         if self.picture is not None:
@@ -166,8 +187,8 @@ class Viewer(QWidget):
     def _set_compares(self, compares: bool) -> None:
         self.split.setVisible(compares)
         self.split.setValue(SPLITS // 2)
-        self.earlier.setVisible(not compares)
-        self.later.setVisible(not compares)
+        for widget in (self.earlier, self.later, *self._actions):  # which of two would be unclear
+            widget.setVisible(not compares)
 
     def _follow_zoom(self, zoom: float) -> None:
         self.percent.setText(f"{zoom:.0%}".replace("%", "\N{NARROW NO-BREAK SPACE}%"))
