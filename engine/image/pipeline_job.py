@@ -10,8 +10,8 @@ from engine.image.pipeline_model import ImageModel
 from engine.image.pipeline_text import TextStage
 from engine.image.pipeline_vae import VaeStage
 from engine.image.runner import Denoiser
-from engine.image.runner_graph import Job, build_step
-from engine.kernels.program import Lowered
+from engine.image.runner_graph import Job, StepGraph, build_step
+from engine.image.runner_workspace import Planned
 from engine.tensor.descriptor import DType
 
 #: Pictures in one batch, at most: more hide how far the first one is and gain little.
@@ -32,6 +32,7 @@ class Denoisers:
     memory_limit: int | None = None
     overflowed: bool = False
     _current: Denoiser | None = None
+    _last: tuple[Job, tuple[StepGraph, Planned, int]] | None = None
 
     def job(
         self, *, count: int, copies: int, latents: tuple[int, int], tokens: int, inpaint: bool
@@ -67,7 +68,9 @@ class Denoisers:
         """The denoiser of a job, planned and with memory for its inputs."""
         if self._current is None or self._current.job != job:
             self.release()
-            self._current = Denoiser.make(self.model, job)
+            step, planned, _ = self._planned(job)
+            self._current = Denoiser.make(self.model, job, step, planned)
+            self._last = None
         return self._current
 
     def release(self) -> None:
@@ -77,18 +80,22 @@ class Denoisers:
             self._current = None
 
     def _fits(self, job: Job) -> bool:
-        planned, extra = self._planned(job)
-        return fits(self.model.device, self.model.workspace, [planned], extra, self.memory_limit)
+        _, planned, extra = self._planned(job)
+        device, workspace = self.model.device, self.model.workspace
+        return fits(device, workspace, [planned[0]], extra, self.memory_limit)
 
-    def _planned(self, job: Job) -> tuple[Lowered, int]:
-        """The step's plan, and the bytes of what lies outside the arena."""
-        step = build_step(self.model, job)
-        outside = [step.x, step.steps, step.history, step.noise, step.preview, *step.keys.values()]
-        lowered, _ = self.model.workspace.plan(step.graph)
-        return lowered, sum(value.nbytes for value in outside)
+    def _planned(self, job: Job) -> tuple[StepGraph, Planned, int]:
+        """The step, its plan, and the bytes of what lies outside the arena; kept for the last."""
+        if self._last is None or self._last[0] != job:
+            step = build_step(self.model, job)
+            outside = [step.x, step.steps, step.history, step.noise, *step.keys.values()]
+            planned = self.model.workspace.plan(step.graph)
+            extra = sum(value.nbytes for value in outside)
+            self._last = (job, (step, planned, extra))
+        return self._last[1]
 
     def _refuse(self, job: Job) -> None:
-        planned, extra = self._planned(job)
+        _, (planned, _), extra = self._planned(job)
         device, workspace = self.model.device, self.model.workspace
         room = available(device, self.memory_limit) or 0
         need = held_with(device, workspace, [planned], extra)

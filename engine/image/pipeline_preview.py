@@ -6,6 +6,8 @@ best in the least-squares sense is close enough to show what is becoming.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,5 @@ def fitted(latents: Floats, colours: Doubles) -> tuple[Doubles, Doubles]:
     centred = latents.astype(np.float64) - middle
     spread = centred.T @ centred
     spread += np.eye(len(spread)) * RIDGE * np.trace(spread) / len(spread)
-    wanted: Doubles = centred.T @ (colours - mean)
-    matrix = np.linalg.solve(spread, wanted).T
-    return matrix, mean - matrix @ middle
+    solved = cast("Doubles", np.linalg.solve(spread, centred.T @ (colours - mean)))
+    return solved.T, mean - middle @ solved

@@ -16,7 +16,8 @@ from engine.gpu.shaders import BufferRange
 from engine.graph.node import Value
 from engine.image.pipeline_model import ImageModel
 from engine.image.runner_costs import cut
-from engine.image.runner_graph import Job, StepGraph, build_step, step_table
+from engine.image.runner_graph import Job, StepGraph, step_table
+from engine.image.runner_workspace import Planned
 from engine.image.schedulers import Schedule
 from engine.image.unet import ContextGraph, build_context
 from engine.kernels.preview import unpack_rgba
@@ -72,19 +73,18 @@ class Denoiser:
     _ring: ReadbackRing | None = None
 
     @classmethod
-    def make(cls, model: ImageModel, job: Job) -> Denoiser:
-        """Plan both programs and give them memory; compiled at their first run.
+    def make(cls, model: ImageModel, job: Job, step: StepGraph, planned: Planned) -> Denoiser:
+        """Give both programs memory for what goes in and out; compiled at their first run.
 
         Raises:
             OutOfMemoryError: they did not fit.
         """
-        step = build_step(model, job)
         context = build_context(model.unet_config, model.unet, job.size, job.dtype)
         workspace = model.workspace
         workspace.register("unet.context", context.graph, purpose=Purpose.KV_CACHE)
         for name, value in context.keys.items():
             workspace.store.tensors[step.keys[name]] = workspace.store.tensors[value]
-        workspace.register("unet.step", step.graph)
+        workspace.register("unet.step", step.graph, planned)
         guess = FIRST_GUESS_SOFTWARE if model.device.caps.software else FIRST_GUESS_GPU
         return cls(model, job, step, context, guess)
 

@@ -23,6 +23,9 @@ from engine.kernels.run import Store, allocate
 #: An arena this many times larger than what is registered needs is made anew.
 SLACK = 1.5
 
+#: A lowered graph, and the operations of each of its dispatches.
+Planned = tuple[Lowered, tuple[float, ...]]
+
 
 @dataclass(frozen=True)
 class Registered:
@@ -50,7 +53,7 @@ class Workspace:
     def __contains__(self, name: str) -> bool:
         return name in self._registered
 
-    def plan(self, graph: Graph) -> tuple[Lowered, tuple[float, ...]]:
+    def plan(self, graph: Graph) -> Planned:
         """Plan a graph without keeping it."""
         lowered = lower_graph(graph, self.device.caps)
         return lowered, dispatch_costs(graph, self.device.caps, lowered)
@@ -59,7 +62,7 @@ class Workspace:
         self,
         name: str,
         graph: Graph,
-        planned: tuple[Lowered, tuple[float, ...]] | None = None,
+        planned: Planned | None = None,
         purpose: Purpose = Purpose.ACTIVATIONS,
     ) -> None:
         """Keep a graph as a program; its inputs and outputs that have no memory yet get it.

@@ -100,8 +100,10 @@ def save(name: str, model: Any, expected: dict[str, Any]) -> None:
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     config = model.config.to_dict() if hasattr(model.config, "to_dict") else dict(model.config)
-    plain = {k: v for k, v in config.items() if k != "_name_or_path" and v is not None}
-    (folder / "config.json").write_text(json.dumps(plain, indent=1, default=list) + "\n")
+    left_out = ("_name_or_path", "_use_default_values")
+    plain = {k: v for k, v in config.items() if k not in left_out and v is not None}
+    text = json.dumps(plain, indent=1, default=list, sort_keys=True)
+    (folder / "config.json").write_text(text + "\n")
     skip = "position_ids"
     state = {k: v.half().contiguous() for k, v in model.state_dict().items() if skip not in k}
     if "text_projection.weight" in state or isinstance(model, CLIPTextModel):
@@ -180,6 +182,13 @@ def make_unet(name: str, options: dict[str, Any], seed: int) -> None:
         with torch.no_grad():
             out = model(latents, torch.tensor(step), encoder_hidden_states=text, **more).sample
         expected[f"out_{step}"] = out
+    if name == "unet-sd1":  # a size that does not halve evenly
+        expected["odd_latents"] = normal(1, model.config.in_channels, 7, 9)
+        with torch.no_grad():
+            odd = model(
+                expected["odd_latents"], torch.tensor(500), encoder_hidden_states=text[:1]
+            ).sample
+        expected["odd_out"] = odd
     save(name, model, expected)
 
 

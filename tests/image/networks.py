@@ -43,15 +43,16 @@ def sinusoids(values: np.ndarray, channels: int) -> np.ndarray:
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def unet_case(case: Golden, step: int, dtype: DType) -> UNetCase:
-    """The denoiser for the two golden latents at one time step."""
+def unet_case(case: Golden, step: int, dtype: DType, latents: str = "latents") -> UNetCase:
+    """The denoiser for golden latents at one time step."""
     config, expected = case.config, case.expected
-    size = UNetSize(2, 12, 8, expected["text"].shape[1])
+    batch, height, width, _ = case.nhwc(latents).shape
+    size = UNetSize(batch, height, width, expected["text"].shape[1])
     layers = Layers(Graph("unet"), case.weights, dtype)
-    x = Value("latents", latent_desc(2, 12, 8, config.in_channels), Role.INPUT)
+    x = Value("latents", latent_desc(batch, height, width, config.in_channels), Role.INPUT)
     channels = config.block_out_channels[0]
-    time = Value("time", matrix(2, channels), Role.INPUT)
-    inputs = {x: case.nhwc("latents"), time: sinusoids(np.full(2, step), channels)}
+    time = Value("time", matrix(batch, channels), Role.INPUT)
+    inputs = {x: case.nhwc(latents), time: sinusoids(np.full(batch, step), channels)}
     added = None
     if config.added_dim:
         added = Value("added", matrix(2, config.added_dim), Role.INPUT)
@@ -60,7 +61,7 @@ def unet_case(case: Golden, step: int, dtype: DType) -> UNetCase:
     elif config.time_cond_dim:
         added = Value("added", matrix(2, config.time_cond_dim), Role.INPUT)
         inputs[added] = expected["guidance"]
-    out = Value("prediction", latent_desc(2, 12, 8, config.out_channels), Role.OUTPUT)
+    out = Value("prediction", latent_desc(batch, height, width, config.out_channels), Role.OUTPUT)
     _, keys = build_unet(layers, config, size, x, time, added, out)
     context = build_context(config, case.weights, size, dtype)
     return UNetCase(layers.graph, context, out, keys, inputs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from image.goldens import close, golden
-from image.networks import UNETS, text_inputs, unet_case
+from image.goldens import Golden, close, golden
+from image.networks import UNETS, UNetCase, text_inputs, unet_case
 from image.reference import run
 
 from engine.formats.diffusers_configs import (
@@ -48,17 +48,28 @@ def test_the_projected_row_at_the_end_token_is_the_pooled_text() -> None:
     close(rows[np.arange(2), ends], case.expected["pooled"], SMALL)
 
 
+def predicted(case: Golden, graphs: UNetCase) -> np.ndarray:
+    """The prediction of a denoiser, computed in numpy."""
+    text = case.expected["text"][: graphs.out.tensor.shape.b]
+    keys = run(graphs.context.graph, case.weights, {graphs.context.text: text})
+    inputs = graphs.inputs | {
+        value: keys[graphs.context.keys[label]] for label, value in graphs.keys.items()
+    }
+    return run(graphs.graph, case.weights, inputs)[graphs.out]
+
+
 @pytest.mark.parametrize("name", UNETS)
 @pytest.mark.parametrize("step", [981, 20])
 def test_denoisers_predict_what_diffusers_predicts(name: str, step: int) -> None:
     case = golden(name, read_unet_config)
-    graphs = unet_case(case, step, DType.F32)
-    keys = run(graphs.context.graph, case.weights, {graphs.context.text: case.expected["text"]})
-    inputs = graphs.inputs | {
-        value: keys[graphs.context.keys[label]] for label, value in graphs.keys.items()
-    }
-    values = run(graphs.graph, case.weights, inputs)
-    close(values[graphs.out], case.nhwc(f"out_{step}"), SMALL)
+    have = predicted(case, unet_case(case, step, DType.F32))
+    close(have, case.nhwc(f"out_{step}"), SMALL)
+
+
+def test_sizes_that_do_not_halve_evenly_come_back_to_themselves() -> None:
+    case = golden("unet-sd1", read_unet_config)
+    have = predicted(case, unet_case(case, 500, DType.F32, "odd_latents"))
+    close(have, case.nhwc("odd_out"), SMALL)
 
 
 def test_the_autoencoder_decodes_and_encodes() -> None:
