@@ -60,15 +60,15 @@ class ChatController(QObject):
     context_changed = Signal(object, object)
     unsent = Signal(str, tuple)
 
-    def __init__(self, context: AppContext) -> None:
-        super().__init__()
+    def __init__(self, context: AppContext, parent: QObject) -> None:
+        super().__init__(parent)
         self._context = context
         self._store: ChatStore = context.storage
         self.chat: Chat | None = None
         self.messages: dict[int, Message] = {}
         self.generation: Generation | None = None
         self._new = ChatSettings()  # of the chat that is not begun yet
-        self.models = ModelControl(context)
+        self.models = ModelControl(context, self)
         self.models.changed.connect(self._follow_models)
         context.engine.worker_died.connect(self._tell_death)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -35,8 +36,8 @@ class ModelControl(QObject):
     got_first = Signal()
     load_progress = Signal(str, object)
 
-    def __init__(self, context: AppContext) -> None:
-        super().__init__()
+    def __init__(self, context: AppContext, parent: QObject) -> None:
+        super().__init__(parent)
         self._context = context
         self._engine = context.engine
         self.state = ModelsState()
@@ -84,13 +85,14 @@ class ModelControl(QObject):
         name = str(model["name"])
         fields: dict[str, Any] = {"context": context} if context else {}
         self._set(replace(self.state, loading="Loading the model"))
-        self._engine.request(
-            "load", lambda event: self._hear_load(event, name), model=name, **fields
-        )
+        self._engine.request("load", partial(self._hear_load, name), model=name, **fields)
 
     def unload(self) -> None:
         """Free the GPU."""
-        self._engine.request("unload", lambda _event: self.refresh())
+        self._engine.request("unload", self._hear_unload)
+
+    def _hear_unload(self, _event: Event) -> None:
+        self.refresh()
 
     def count(
         self,
@@ -103,15 +105,15 @@ class ModelControl(QObject):
         if model is None or not model.get("loaded"):
             return
         self._engine.forget(self._count_request)
-
-        def hear(event: Event) -> None:
-            if event.event == "done":
-                tell(event.get("tokens"), event.get("context_size"))
-
+        hear = partial(self._hear_count, tell)
         fields: dict[str, Any] = {"context": context} if context else {}
         self._count_request = self._engine.request(
             "count", hear, model=str(model["name"]), messages=list(messages), **fields
         )
+
+    def _hear_count(self, tell: Callable[[int | None, int | None], Any], event: Event) -> None:
+        if event.event == "done":
+            tell(event.get("tokens"), event.get("context_size"))
 
     def get_starter(self) -> None:
         """Download the starter model, then load it; the Models page shows the same download."""
@@ -162,7 +164,7 @@ class ModelControl(QObject):
             self._tell(event)
         self.got_first.emit()
 
-    def _hear_load(self, event: Event, name: str) -> None:
+    def _hear_load(self, name: str, event: Event) -> None:
         if event.event == "progress":
             words, fraction = load_words(event.fields)
             share = f" {fraction:.0%}" if fraction is not None else ""

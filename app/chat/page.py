@@ -46,7 +46,7 @@ class ChatPage(QFrame):
         self._context = context
         self._list_wanted: bool | None = None  # None: as the width allows
         self._searching = ""
-        self.controller = ChatController(context)
+        self.controller = ChatController(context, self)
         store: ChatStore = context.storage
         folder = context.places.data
         self.drafts = Drafts(folder / DRAFTS, lambda n: store.chat(n) is not None, self)

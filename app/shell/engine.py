@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import shiboken6
 from PySide6.QtCore import QByteArray, QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from engine.worker.client import Protocol, worker_command, worker_environment
@@ -31,6 +32,12 @@ KEPT_LINES = 200  # of the worker's stderr, for "Copy details"
 
 def _ignore(_event: Event) -> None:
     """For requests whose answer nobody reads."""
+
+
+def _is_alive(handler: EventHandler) -> bool:
+    """False for a method of a page or dialog that Qt has deleted since it asked."""
+    owner = getattr(getattr(handler, "func", handler), "__self__", None)
+    return not isinstance(owner, QObject) or shiboken6.isValid(owner)
 
 
 class EngineClient(QObject):
@@ -161,7 +168,7 @@ class EngineClient(QObject):
         """The worker's last words, for "Copy details"."""
         return "\n".join(self._stderr)
 
-    def close(self, patience_ms: int = 3000) -> None:
+    def close(self, patience_ms: int = 1500) -> None:
         """End the worker: closing its stdin is enough, killing it is the last resort."""
         self._closing = True
         self._retry.stop()
@@ -215,7 +222,7 @@ class EngineClient(QObject):
             if event.final:
                 self._handlers.pop(event.id, None)
                 self._end_work(event.id)
-            if handler is not None:
+            if handler is not None and _is_alive(handler):
                 handler(event)
 
     def _end_work(self, number: int) -> None:
