@@ -657,6 +657,7 @@ def test_every_button_has_a_name(room: Room) -> None:
 
 def test_tab_goes_from_the_list_over_the_head_to_the_composer(room: Room) -> None:
     room.ask("hello")
+    wait_until(lambda: find(room.page, "code_copy").isVisible())
     names: list[str] = []
     widget = room.page.sidebar.new_button.nextInFocusChain()
     while widget is not room.page.sidebar.new_button:
