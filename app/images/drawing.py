@@ -100,7 +100,7 @@ class Drawing(QObject):
         match event.event:
             case "progress":
                 words, fraction = load_words(event.fields)
-                self._advance(job, Live(doing=words, fraction=fraction))
+                self._advance(job, Live(doing=words.split(",")[0], fraction=fraction))
             case "started":
                 self._tell(event.get("warnings"))
                 self._advance(job, Live())

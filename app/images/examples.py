@@ -33,8 +33,9 @@ class Examples(EmptyState):
 
     def show_model(self, good_at: str, prompts: Sequence[str]) -> None:
         """Say what the model does well and offer its examples."""
-        text = f"{TEXT} This model is good at {good_at.rstrip('.')}." if good_at else TEXT
-        self.text.setText(text)
+        first = good_at.split(";")[0].rstrip(". ")
+        self.text.setText(f"{TEXT} This model is good at {first}." if first else TEXT)
+        self.text.setToolTip("\n".join(part.strip() for part in good_at.split(";")))
         self.text.setMinimumHeight(self.text.heightForWidth(self.text.width()))
         wanted = tuple(prompts[:MOST])
         if wanted == self._prompts:

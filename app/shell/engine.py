@@ -136,7 +136,7 @@ class EngineClient(QObject):
             self.start()
         number, line = self._protocol.request(do, **fields)
         self._handlers[number] = on_event or _ignore
-        if do in ("chat", "complete", "load", "bench"):
+        if do in ("chat", "complete", "image", "load", "bench"):
             self._work.add(number)
             if len(self._work) == 1:
                 self.busy_changed.emit(True)

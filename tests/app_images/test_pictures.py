@@ -25,7 +25,8 @@ from app.storage.pictures import (
 )
 from app.storage.pictures_text import SIGNATURE, prompt_of, read_png_text
 
-TEXT = 'a "red" apple,\nläuft – 林檎\nNegative prompt: blurry\nSteps: 20, Sampler: Euler, Seed: 5'
+TEXT = 'a "red" apple,\nläuft, 林檎\nNegative prompt: blurry\nSteps: 20, Sampler: Euler, Seed: 5'
+SIZE = "16 \N{MULTIPLICATION SIGN} 8"
 
 
 def make(path: Path, text: str = "", *, age: int = 0, size: tuple[int, int] = (16, 8)) -> Path:
@@ -45,10 +46,10 @@ def test_pictures_are_listed_newest_first_with_their_settings(tmp_path: Path) ->
     make(tmp_path / ".thumbnails" / "t.png")
     found = scan(tmp_path)
     assert [one.path.name for one in found] == ["new.png", "old.png"]
-    assert found[0].prompt == 'a "red" apple,\nläuft – 林檎'
+    assert found[0].prompt == 'a "red" apple,\nläuft, 林檎'
     assert (found[0].width, found[0].height) == (16, 8)
-    assert facts_of(found[0]) == "16 × 8 · seed 5 · 20 steps · Euler"
-    assert facts_of(found[1]) == "16 × 8"
+    assert facts_of(found[0]) == f"{SIZE} · seed 5 · 20 steps · Euler"
+    assert facts_of(found[1]) == SIZE
 
 
 def test_a_missing_folder_holds_nothing(tmp_path: Path) -> None:
