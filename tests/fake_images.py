@@ -203,10 +203,13 @@ class ImageParts:
         self: FakeWorker, request: Request, settings: dict[str, Any], index: int, files: list[str]
     ) -> Path:
         """Write a finished picture."""
-        folder = Path(request.fields["folder"])
+        output = request.fields.get("output")
+        folder = Path(request.fields.get("folder", "."))
         seed = settings.get("seed", 1) + index
         size = settings.get("width", 128), settings.get("height", 128)
-        path = folder / f"{time.time_ns()}-{seed}.png"
+        path = Path(output) if output else folder / f"{time.time_ns()}-{seed}.png"
+        if output and index:
+            path = path.with_name(f"{path.stem}-{index + 1}{path.suffix}")
         image = picture(settings["prompt"], seed, 1.0, *size)
         save(path, image, {**settings, "seed": seed}, request.fields["model"])
         files.append(str(path))

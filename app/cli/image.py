@@ -23,7 +23,6 @@ _JSON_KEYS: Final = (
     "device",
     "backend",
     "peak_bytes",
-    "warnings",
 )
 _GIVEN: Final = (
     "steps",
