@@ -10,6 +10,9 @@ from engine.graph.ops import rows
 from engine.kernels.base import Access, Bind, Dispatch
 from engine.kernels.grid import fold, power_of_two
 
+#: Slices of a row that one invocation keeps in registers at most.
+HELD = 8
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -35,7 +38,9 @@ def choices(node: Node, caps: Capabilities) -> list[Variant]:
         many = max(1, min(64 // size, rows(shape)))
         whole = Variant(size, many, size)
         wide = Variant(max(lanes, size), 1, size)
-        found += [whole, wide] if caps.software or rows(shape) >= 512 else [wide, whole]
+        # A subgroup that cannot hold a wide row would wait for one read after the other.
+        many_short = rows(shape) >= 512 and shape.slices <= HELD * size
+        found += [whole, wide] if caps.software or many_short else [wide, whole]
     found.append(Variant(min(lanes, 64), 1, 0))
     found.append(Variant(1, 8, 0))
     return list(dict.fromkeys(found))
@@ -47,7 +52,9 @@ def lower(node: Node, caps: Capabilities, variant: Variant | None = None) -> lis
     chosen = variant or choices(node, caps)[0]
     shape = x.tensor.shape
     grid = fold(-(-rows(shape) // chosen.rows), caps)
+    each = -(-shape.slices // chosen.lanes)
     params = {
+        "held": each if each <= HELD else 0,
         "tokens": rows(shape),
         "slices": shape.slices,
         "channels": shape.c,

@@ -1,6 +1,7 @@
 // RMS norm of every row: y = x * gain / sqrt(mean(x * x) + eps).
 // Bindings: x [T, C], gain [C], y [T, C] (written). LANES invocations share a row and ROWS rows
-// share a workgroup; the padding of the last slice is neither counted nor trusted.
+// share a workgroup; the padding of the last slice is neither counted nor trusted. With `held`, that
+// many slices stay in registers: a row is read once, and its reads are all on their way at once.
 
 const TOKENS: u32 = {{ tokens }}u;
 const SLICES: u32 = {{ slices }}u;
@@ -27,10 +28,27 @@ fn main(
     let wanted = (group.x + group.y * {{ grid_x }}u) * ROWS + index / LANES;
     let row = min(wanted, TOKENS - 1u);  // all invocations take part in the sum
     var sums = vec4<f32>(0.0);
+{% for i in range(held) %}
+    let s{{ i }} = lane + {{ i * lanes }}u;
+{% set value = "masked(s%d, x_at(row, s%d))" % (i, i) if channels % 4 else "x_at(row, s%d)" % i %}
+{% if (i + 1) * lanes <= slices %}
+    let v{{ i }} = {{ value }};
+{% else %}
+    var v{{ i }} = vec4<f32>(0.0);
+    if (s{{ i }} < SLICES) {
+        v{{ i }} = {{ value }};
+    }
+{% endif %}
+{% endfor %}
+{% for i in range(held) %}
+    sums = fma(v{{ i }}, v{{ i }}, sums);
+{% endfor %}
+{% if not held %}
     for (var s = lane; s < SLICES; s += LANES) {
         let v = {{ "masked(s, x_at(row, s))" if channels % 4 else "x_at(row, s)" }};
         sums = fma(v, v, sums);
     }
+{% endif %}
     var sum = (sums.x + sums.y) + (sums.z + sums.w);
 {% if subgroup and lanes >= subgroup %}
     sum = subgroupAdd(sum);
@@ -61,8 +79,19 @@ fn main(
 {% endif %}
     let factor = inverseSqrt(sum * {{ 1.0 / channels }} + {{ eps }});
     if (wanted < TOKENS) {
+{% for i in range(held) %}
+{% if (i + 1) * lanes <= slices %}
+        y_put(row, s{{ i }}, v{{ i }} * gain_at(0u, s{{ i }}) * factor);
+{% else %}
+        if (s{{ i }} < SLICES) {
+            y_put(row, s{{ i }}, v{{ i }} * gain_at(0u, s{{ i }}) * factor);
+        }
+{% endif %}
+{% endfor %}
+{% if not held %}
         for (var s = lane; s < SLICES; s += LANES) {
             y_put(row, s, x_at(row, s) * gain_at(0u, s) * factor);
         }
+{% endif %}
     }
 }
