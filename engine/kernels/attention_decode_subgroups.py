@@ -23,8 +23,6 @@ from engine.tensor.descriptor import DType, TensorDesc
 #: Floats a lane may keep of the queries, and of the sums: more would spill.
 QUERY_FLOATS = 64
 SUM_FLOATS = 64
-#: Loads of keys that a lane has in flight, and as many of values.
-LOADS = 8
 #: The merge reads as many parts of each head, so there are never more.
 SPLITS_MAX = 64
 
@@ -37,18 +35,20 @@ class Variant:
         lanes: the subgroup's size.
         subs: subgroups of a workgroup.
         workgroups: how many to aim at, over all KV heads.
+        loads: of keys that a lane has in flight, and about as many of values.
         fused: rotates the queries, and the newest key, itself.
     """
 
     lanes: int
     subs: int
     workgroups: int
+    loads: int = 8
     fused: bool = False
 
     @property
     def name(self) -> str:
         """Names it in tuning results."""
-        return f"sub{self.lanes}x{self.subs}w{self.workgroups}"
+        return f"sub{self.lanes}x{self.subs}l{self.loads}w{self.workgroups}"
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,25 @@ def choices(node: Node, caps: Capabilities, fused: bool = False) -> list[Variant
     lanes = caps.subgroup
     if not 4 <= lanes <= 128:
         return []
-    aims = ((128, 256), (256, 128), (256, 256), (128, 512))
+    # Invocations, loads in flight, workgroups.
+    aims = ((128, 8, 256), (256, 8, 128), (128, 4, 256), (256, 4, 256), (64, 8, 256))
     if caps.kind != "discrete":
-        aims = ((128, 64), (256, 64), (128, 128))
+        aims = ((128, 8, 64), (256, 8, 64), (128, 4, 128))
     found: list[Variant] = []
-    for threads, workgroups in aims:
+    for threads, loads, workgroups in aims:
         subs = max(1, min(threads, caps.limits.invocations) // lanes)
         sizes = _grouped(node, lanes)
         while subs > 1 and _shared_bytes(sizes, subs) > caps.limits.workgroup_bytes:
             subs //= 2
         if _shared_bytes(sizes, subs) <= caps.limits.workgroup_bytes:
-            found.append(Variant(lanes, subs, workgroups, fused))
+            found.append(Variant(lanes, subs, workgroups, loads, fused))
     return list(dict.fromkeys(found))
 
 
 def lower(node: Node, caps: Capabilities, variant: Variant) -> list[Dispatch]:
     """Both kernels of a variant, for the op attention or (fused) rope_attention."""
     sizes = _grouped(node, variant.lanes)
-    cut = cut_of(sizes, node, variant.lanes)
+    cut = cut_of(sizes, node, variant)
     slots = variant.lanes // cut.parts
     grain = max(8, variant.subs * slots)
     splits = _splits(sizes, variant, grain)
@@ -127,16 +128,16 @@ def lower(node: Node, caps: Capabilities, variant: Variant) -> list[Dispatch]:
     return [split, _merge(node, caps, sizes, partials, common | {"lanes": variant.lanes})]
 
 
-def cut_of(sizes: Sizes, node: Node, lanes: int) -> Cut:
+def cut_of(sizes: Sizes, node: Node, variant: Variant) -> Cut:
     """The layout for these sizes: 16-byte loads where heads allow, and few enough registers."""
     half = node.named["k_cache"].tensor.dtype is DType.F16
     width = 2 if half and sizes.slices % 2 == 0 else 1
     units = sizes.slices // width
-    value_lanes = min(lanes, _up_to_power(units))
+    value_lanes = min(variant.lanes, _up_to_power(units))
     parts = min(4, value_lanes)
     while parts < value_lanes and sizes.group * 4 * width * -(-units // parts) > QUERY_FLOATS:
         parts *= 2
-    passes = power_of_two(max(1, LOADS // -(-units // parts)))
+    passes = power_of_two(max(1, variant.loads // -(-units // parts)))
     return Cut(width, units, parts, passes, value_lanes)
 
 

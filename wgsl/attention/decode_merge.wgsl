@@ -2,6 +2,7 @@
 // added up.
 // Bindings: partials [H][SPLITS][D / 4 + 1] vec4 (see decode_split.wgsl), state u32 [16],
 // o [1, H D] (written). One workgroup a head; SUBS groups of LANES invocations share its splits.
+// The weight of a split is worked out once, a split an invocation.
 
 {{ state_words }}
 {% include "attention/span.wgsl" %}
@@ -10,6 +11,7 @@ const LANES: u32 = {{ lanes }}u;
 const SUBS: u32 = {{ subs }}u;
 
 var<workgroup> heads: array<vec2<f32>, {{ splits }}>;
+var<workgroup> weights: array<f32, {{ splits }}>;
 {% if subs > 1 %}
 var<workgroup> halves: array<vec4<f32>, {{ subs * lanes }}>;
 {% endif %}
@@ -29,9 +31,13 @@ fn main(
     for (var i = 0u; i < used; i++) {
         most = max(most, heads[i].x);
     }
+    for (var i = index; i < used; i += {{ lanes * subs }}u) {
+        weights[i] = exp(max(heads[i].x - most, -80.0));
+    }
+    workgroupBarrier();
     var total = 0.0;
     for (var i = 0u; i < used; i++) {
-        total += exp(max(heads[i].x - most, -80.0)) * heads[i].y;
+        total = fma(weights[i], heads[i].y, total);
     }
     let lane = index % LANES;
     let sub = index / LANES;
@@ -39,7 +45,7 @@ fn main(
         let s = min(first + lane, SLICES - 1u);
         var sum = vec4<f32>(0.0);
         for (var i = sub; i < used; i += SUBS) {
-            sum += exp(max(heads[i].x - most, -80.0)) * partials[base + i * (SLICES + 1u) + s];
+            sum += weights[i] * partials[base + i * (SLICES + 1u) + s];
         }
 {% if subs > 1 %}
         halves[index] = sum;
