@@ -69,7 +69,8 @@ def choose(node: Node, caps: Capabilities) -> Variant:
         GraphError: none is allowed.
     """
     desc = node.named["weight"].weight
-    best = preferred(rows_of(node.output.tensor.shape), desc.rows, desc.cols, caps)
+    half = node.named["x"].tensor.dtype is DType.F16
+    best = preferred(rows_of(node.output.tensor.shape), desc.rows, caps, half=half)
     apart = _better_apart(node)
     for variant in itertools.chain(best, VARIANTS):
         for way in (apart, True) if "table" in node.named else (False,):

@@ -117,14 +117,17 @@ VARIANTS: tuple[Variant, ...] = (*_F32, *_F16, *_MATRIX, *_SOFTWARE)
 BUSY = 128  # workgroups that leave no part of a large GPU without work
 
 
-def preferred(pixels: int, rows: int, cols: int, caps: Capabilities) -> Iterator[Variant]:
-    """Variants for a product of ``pixels`` by ``rows`` over ``cols``, best first."""
+def preferred(pixels: int, rows: int, caps: Capabilities, *, half: bool) -> Iterator[Variant]:
+    """Variants for ``pixels`` by ``rows``, best first; those in f16 only where x is in f16 too.
+
+    Whoever keeps activations in f32 does so because f16 would overflow, or be too coarse.
+    """
     if caps.software:
         yield from (_software(8, 4), _software(4, 4))
         return
-    if caps.matrix:
+    if half and caps.matrix:
         yield from _preferred_matrix(pixels, rows)
-    if caps.f16:
+    if half and caps.f16:
         yield from _preferred_tile("f16", pixels, rows)
     yield from _preferred_tile("f32", pixels, rows)
 

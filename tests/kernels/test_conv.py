@@ -137,6 +137,16 @@ def test_a_norm_is_done_apart_where_it_would_be_done_often(
     assert conv.choose(problem(case).node, full.caps).apart is apart
 
 
+def test_products_in_f16_are_for_activations_in_f16(full: Device) -> None:
+    caps = replace(full.caps, kind="discrete", subgroup_min=32, subgroup_max=32)
+    caps = replace(caps, matrix=(MatrixShape(16, 16, 16, "f16", "f32"),))
+    case = Case(channels=64, outputs=64, height=20, width=20, quant=Quant.F16)
+    assert conv.choose(problem(case).node, caps).style == "f32"
+    node = problem(replace(case, dtype=DType.F16)).node
+    assert conv.choose(node, caps).style == "matrix"
+    assert conv.choose(node, replace(caps, matrix=())).style == "f16"
+
+
 UNIT = MatrixShape(8, 4, 16, "f16", "f32")
 SMALL = (
     Variant("matrix", 16, 16, 16, 8),
@@ -145,15 +155,13 @@ SMALL = (
 )
 
 
-@pytest.mark.parametrize("way", SMALL, ids=lambda way: way.name)
+FUSED = Case(channels=36, outputs=20, fused=ALL, norm_act="silu", batch=2)
+HALVES = Case(channels=17, outputs=12, upsample=2, dtype=DType.F16, quant=Quant.F16)
+CODES = Case(channels=32, skip=32, outputs=20, quant=Quant.Q8_0, stride=2)
+
+
 @pytest.mark.parametrize(
-    "case",
-    [
-        Case(channels=36, outputs=20, fused=ALL, norm_act="silu", batch=2),
-        Case(channels=32, skip=32, outputs=20, quant=Quant.Q8_0, stride=2),
-        Case(channels=17, outputs=12, upsample=2, dtype=DType.F16, quant=Quant.F16),
-    ],
-    ids=str,
+    ("way", "case"), [(SMALL[0], FUSED), (SMALL[1], CODES), (SMALL[2], HALVES)], ids=str
 )
 def test_matrix_units_spelled_out(
     full: Device, way: Variant, case: Case, monkeypatch: pytest.MonkeyPatch
