@@ -39,6 +39,8 @@ LIBRARIES: Mapping[str, tuple[Library, ...]] = {
         Library("libfontconfig.so.1", "libfontconfig1", "fontconfig", "fontconfig"),
         Library("libfreetype.so.6", "libfreetype6", "freetype", "freetype2"),
         Library("libdbus-1.so.3", "libdbus-1-3", "dbus-libs", "dbus"),
+        Library("libgssapi_krb5.so.2", "libgssapi-krb5-2", "krb5-libs", "krb5"),
+        Library("libbrotlidec.so.1", "libbrotli1", "libbrotli", "brotli"),
         Library("libglib-2.0.so.0", "libglib2.0-0", "glib2", "glib2"),
         Library("libxkbcommon.so.0", "libxkbcommon0", "libxkbcommon", "libxkbcommon"),
     ),

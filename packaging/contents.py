@@ -24,7 +24,7 @@ SYSTEM_LIBRARIES = re.compile(
 _DATA = ("app", "clip-tokenizer", "icons", "starter-image")  # of assets/, read while it runs
 DATA = ("wgsl", *(f"assets/{folder}" for folder in _DATA))
 QT_PARTS = (
-    "3D", "Bluetooth", "Charts", "Designer", "Help", "LabsX", "Location", "Multimedia", "Network",
+    "3D", "Bluetooth", "Charts", "Designer", "Help", "LabsX", "Location", "Multimedia",
     "OpenGLWidgets", "Pdf", "Positioning", "PrintSupport", "Qml", "Quick", "Sensors", "Serial",
     "Sql", "Test", "UiTools", "VirtualKeyboard", "Web", "Xml",
 )  # fmt: skip

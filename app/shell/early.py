@@ -29,6 +29,8 @@ LIBRARIES = {  # what Qt loads on Linux -> the usual name of its package
     "libGL.so.1": "libgl1",
     "libfontconfig.so.1": "libfontconfig1",
     "libdbus-1.so.3": "libdbus-1-3",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
     "libxkbcommon.so.0": "libxkbcommon0",
 }
 X11_LIBRARIES = {

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from bundle import ANSWER_FIELDS, answer_problem, clean_environment, windows_version
-from contents import DATA, Entry, is_kept, keep, prune, unresolved
+from contents import DATA, EXCLUDED_MODULES, Entry, is_kept, keep, prune, unresolved
 from licences import LOCK, TEXTS, licence_of, locked_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +27,7 @@ QT = "PySide6/Qt"
         "wgsl/matmul/tile.wgsl",
         f"{QT}/lib/libQt6Gui.so.6",
         f"{QT}/lib/libQt6OpenGL.so.6",
+        f"{QT}/lib/libQt6Network.so.6",
         f"{QT}/plugins/platforms/libqxcb.so",
         f"{QT}/plugins/platforms/libqoffscreen.so",
         f"{QT}/plugins/iconengines/libqsvgicon.so",
@@ -53,11 +54,19 @@ def test_what_the_program_needs_is_kept(name: str) -> None:
         f"{QT}/plugins/platformthemes/libqgtk3.so",
         f"{QT}/plugins/platforms/libqeglfs.so",
         f"{QT}/plugins/sqldrivers/libqsqlite.so",
-        "PySide6/QtNetwork.abi3.so",
+        "PySide6/QtSql.abi3.so",
     ],
 )
 def test_what_belongs_to_the_machine_or_to_nobody_is_left_out(name: str) -> None:
     assert not is_kept(name, "linux")
+
+
+def test_no_part_of_qt_that_the_program_imports_is_left_out() -> None:
+    source = "".join(file.read_text("utf-8") for file in (ROOT / "app").rglob("*.py"))
+    modules = set(re.findall(r"PySide6\.(Qt\w+)", source))
+    assert {"QtCore", "QtWidgets"} <= modules
+    assert [one for one in modules if not is_kept(f"PySide6/{one}.abi3.so", "linux")] == []
+    assert not {f"PySide6.{one}" for one in modules} & set(EXCLUDED_MODULES)
 
 
 def test_windows_names_are_understood() -> None:
