@@ -149,9 +149,9 @@ class Form(QFrame):
             seed=self.seed.seed,
             sampler=str(self.sampler.currentData() or ""),
             count=int(self.count.currentData() or 1),
-            init=self.start.init,
+            init=self.start.init_file,
             strength=round(float(self.start.strength.number.value()), 2),
-            mask=self.start.mask,
+            mask=self.start.mask_file,
         )
 
     def show_values(self, values: Values) -> None:
@@ -181,10 +181,10 @@ class Form(QFrame):
         """Offer what a model can do."""
         self._quiet = True
         self._sizes = info.sizes
-        self.size.clear()
+        self.size_choice.clear()
         for pair in info.sizes:
-            self.size.addItem(size_words(*pair), pair)
-        self.size.addItem(OTHER_SIZE, None)
+            self.size_choice.addItem(size_words(*pair), pair)
+        self.size_choice.addItem(OTHER_SIZE, None)
         self.sampler.clear()
         for name in info.samplers:
             self.sampler.addItem(sampler_words(name), name)
@@ -263,12 +263,12 @@ class Form(QFrame):
     def _add_size(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(SPACE.row)
-        self.size, self.count = QComboBox(), QComboBox()
-        name_widget(self.size, "image_size", "Size in pixels")
+        self.size_choice, self.count = QComboBox(), QComboBox()
+        name_widget(self.size_choice, "image_size", "Size in pixels")
         name_widget(self.count, "image_count", "Number of pictures")
         for number in COUNTS:
             self.count.addItem(str(number), number)
-        for words, box in (("Size", self.size), ("Pictures", self.count)):
+        for words, box in (("Size", self.size_choice), ("Pictures", self.count)):
             column = QVBoxLayout()
             column.setSpacing(SPACE.small)
             column.addWidget(label(words, "small"))
@@ -289,7 +289,7 @@ class Form(QFrame):
         other.insertWidget(1, label("\N{MULTIPLICATION SIGN}", "dim"))
         self.other_size.setVisible(False)
         self._column.addWidget(self.other_size)
-        self.size.currentIndexChanged.connect(self._follow_size)
+        self.size_choice.currentIndexChanged.connect(self._follow_size)
         self.count.currentIndexChanged.connect(self._tell)
 
     def _add_dials(self) -> None:
@@ -332,17 +332,17 @@ class Form(QFrame):
         self._column.setContentsMargins(SPACE.group + 2, SPACE.group, right, SPACE.inner)
 
     def _size(self) -> tuple[int, int]:
-        pair = self.size.currentData()
+        pair = self.size_choice.currentData()
         if pair:
             return int(pair[0]), int(pair[1])
         return snapped(self.width_box.value()), snapped(self.height_box.value())
 
     def _show_size(self, width: int, height: int) -> None:
         is_preset = (width, height) in self._sizes
-        place = self._sizes.index((width, height)) if is_preset else self.size.count() - 1
+        place = self._sizes.index((width, height)) if is_preset else self.size_choice.count() - 1
         self.width_box.setValue(width)
         self.height_box.setValue(height)
-        self.size.setCurrentIndex(place)
+        self.size_choice.setCurrentIndex(place)
         self.other_size.setVisible(not is_preset)
 
     def _show_sampler(self, name: str) -> None:
@@ -355,11 +355,11 @@ class Form(QFrame):
         self.count.setCurrentIndex(self.count.findData(count))
 
     def _follow_size(self) -> None:
-        pair = self.size.currentData()
+        pair = self.size_choice.currentData()
         if pair:
             self.width_box.setValue(int(pair[0]))
             self.height_box.setValue(int(pair[1]))
-        self.other_size.setVisible(pair is None and self.size.count() > 0)
+        self.other_size.setVisible(pair is None and self.size_choice.count() > 0)
         self._tell()
 
     def _tell_words(self) -> None:

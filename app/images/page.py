@@ -50,6 +50,7 @@ class ImagesPage(QWidget):
         self.models.failed.connect(lambda text: context.messages.error(text))
         context.engine.worker_started.connect(self._ask_again)
         self._asked = self._building = False
+        self._dropped: list[Path] = []
         self._stack = QStackedWidget()
         self._stack.setObjectName("images_stack")
         self._waiting = label("", "dim", "images_waiting")
@@ -79,6 +80,8 @@ class ImagesPage(QWidget):
         """Pictures were dropped on the window."""
         if self.controller is not None:
             self.controller.open_files(paths)
+        else:
+            self._dropped = paths  # the engine has not answered yet
 
     def stop_work(self) -> bool:
         """Esc."""
@@ -138,6 +141,7 @@ class ImagesPage(QWidget):
         self.controller = StudioController(self._context, studio, self.models)
         self.controller.gallery.refresh()
         self.controller.show_models()
+        self.controller.open_files(self._dropped)
         QTimer.singleShot(0, self, self._bring_studio)
 
     def _bring_studio(self) -> None:

@@ -61,7 +61,7 @@ class SmallPicture(QWidget):
 class StartBox(QWidget):
     """Where a start picture is dropped, and what is done with it.
 
-    Attributes: init and mask (paths, "" without).
+    Attributes: init_file and mask_file (paths, "" without).
     Signals: file_dropped(path), choose_wanted(), mask_wanted(), removed(), mask_removed(),
     strength_changed().
     """
@@ -75,7 +75,7 @@ class StartBox(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.init = self.mask = ""
+        self.init_file = self.mask_file = ""
         self.setAcceptDrops(True)
         self.box = frame("composer", "image_start_box")
         self.picture = SmallPicture()
@@ -105,22 +105,22 @@ class StartBox(QWidget):
 
     def show_start(self, init: str, mask: str) -> None:
         """Show which files are used, "" for none."""
-        self.init, self.mask = init, mask if init else ""
+        self.init_file, self.mask_file = init, mask if init else ""
         self.name.set_text(Path(init).name)
         self.hint.setVisible(not init)
         self.choose.setVisible(not init)
         for widget in (self.picture, self.name, self.remove, self.strength):
             widget.setVisible(bool(init))
         self.paint.setVisible(bool(init) and self._can_mask)
-        self.paint.setText("Change mask…" if self.mask else "Paint mask…")
-        self.unmask.setVisible(bool(self.mask))
+        self.paint.setText("Change mask…" if self.mask_file else "Paint mask…")
+        self.unmask.setVisible(bool(self.mask_file))
         if not init:
             self.picture.set_image(QImage())
 
     def set_can_mask(self, can_mask: bool) -> None:
         """Whether the model can make parts of a picture anew."""
         self._can_mask = can_mask
-        self.show_start(self.init, self.mask if can_mask else "")
+        self.show_start(self.init_file, self.mask_file if can_mask else "")
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_file(event):

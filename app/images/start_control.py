@@ -39,7 +39,7 @@ class StartControl(QObject):
         start.choose_wanted.connect(self.choose)
         start.mask_wanted.connect(self.paint)
         start.removed.connect(lambda: self._put("", ""))
-        start.mask_removed.connect(lambda: self._put(start.init, ""))
+        start.mask_removed.connect(lambda: self._put(start.init_file, ""))
 
     def choose(self) -> None:
         """Ask for a file."""
@@ -69,7 +69,7 @@ class StartControl(QObject):
 
     def show_small(self) -> None:
         """The form was filled: show its start picture, or do without one that is gone."""
-        path = self._form.start.init
+        path = self._form.start.init_file
         if not path or path == self._shown:
             return
 
@@ -77,7 +77,7 @@ class StartControl(QObject):
             if isinstance(result, QImage):
                 self._shown = path
                 self._form.start.picture.set_image(result)
-            elif self._form.start.init == path:
+            elif self._form.start.init_file == path:
                 self._put("", "")
 
         self._form.more.set_open(True)
@@ -85,7 +85,7 @@ class StartControl(QObject):
 
     def paint(self) -> None:
         """Open the window to paint the mask in."""
-        init, mask = self._form.start.init, self._form.start.mask
+        init, mask = self._form.start.init_file, self._form.start.mask_file
 
         def work() -> tuple[QImage, QImage | None]:
             picture = load_picture(Path(init), MOST_SIDE)

@@ -202,13 +202,16 @@ def _words(settings: Mapping[str, Any], name: str, fallback: str) -> str:
 
 def _pair(value: object) -> tuple[int, int] | None:
     """A size from [w, h], "WxH" or one side."""
+    sides: Sequence[Any] = ()
     if isinstance(value, str):
-        value = [int(part) for part in value.lower().split("x") if part.strip().isdigit()]
-    if _is_number(value):
-        value = [value, value]
-    if not isinstance(value, Sequence) or len(value) != 2 or not all(map(_is_number, value)):
+        sides = [int(part) for part in value.lower().split("x") if part.strip().isdigit()]
+    elif _is_number(value):
+        sides = [value, value]
+    elif isinstance(value, list | tuple):
+        sides = value
+    if len(sides) != 2 or not all(map(_is_number, sides)):
         return None
-    return snapped(int(value[0])), snapped(int(value[1]))
+    return snapped(int(sides[0])), snapped(int(sides[1]))
 
 
 def _items(value: object) -> Sequence[Any]:

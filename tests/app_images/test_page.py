@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from app_common.qt import click, close_context, find, make_context, press, show, wait_until
-from fake_images import OTHER, PROMPTS, STARTER, picture, save
+from fake_drawing import picture, save
+from fake_images import OTHER, PROMPTS, STARTER
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
@@ -140,6 +141,18 @@ def test_what_the_model_does_not_read_is_shown(opened: Opened) -> None:
     opened.studio.form.prompt.setPlainText(" ".join(f"w{n}" for n in range(33)))
     wait_until(lambda: opened.words("image_cut") == "Not read, beyond the limit: “w30 w31 w32”")
     assert opened.words("image_tokens") == "35 / 32 tokens"
+
+
+def test_what_is_dropped_before_the_engine_answers_is_kept(
+    drawing: AppContext, tmp_path: Path
+) -> None:
+    save(tmp_path / "x.png", picture("x", 1, 1.0, 64, 64), {"prompt": "x", "seed": 1}, STARTER)
+    page = create_page(drawing)
+    show(page)
+    page.page_shown()
+    page.open_files([tmp_path / "x.png"])
+    wait_until(lambda: page.studio and page.studio.form.values().prompt == "x")
+    page.shut_down()
 
 
 def test_nothing_is_drawn_without_words(opened: Opened) -> None:
@@ -360,7 +373,7 @@ def test_a_picture_without_settings_becomes_the_start_picture(
     plain = tmp_path / "photo.png"
     QImage(160, 80, QImage.Format.Format_RGB32).save(str(plain))
     opened.page.open_files([plain])
-    wait_until(lambda: opened.studio.form.start.init)
+    wait_until(lambda: opened.studio.form.start.init_file)
     values = opened.studio.form.values()
     assert (values.init, values.width, values.height) == (str(plain), 184, 88)
     assert opened.words("image_start_name") == "photo.png"
@@ -387,13 +400,13 @@ def test_a_drop_on_the_start_box_starts_from_it_even_with_settings(full: Opened)
         Qt.KeyboardModifier.NoModifier,
     )
     box.dropEvent(drop)
-    wait_until(lambda: box.init)
+    wait_until(lambda: box.init_file)
     assert full.studio.form.values().prompt == ""
 
 
 def test_a_mask_is_painted_and_sent(full: Opened) -> None:
     full.controller.start.use(str(full.folder / "apple.png"))
-    wait_until(lambda: full.studio.form.start.init)
+    wait_until(lambda: full.studio.form.start.init_file)
     full.controller.start.paint()
     wait_until(lambda: full.controller.start.dialog)
     dialog = full.controller.start.dialog
@@ -406,21 +419,21 @@ def test_a_mask_is_painted_and_sent(full: Opened) -> None:
     click(dialog, "mask_undo")
     assert len(canvas.model.strokes) == 1
     click(dialog, "mask_use")
-    wait_until(lambda: full.studio.form.start.mask)
-    mask = QImage(full.studio.form.start.mask)
+    wait_until(lambda: full.studio.form.start.mask_file)
+    mask = QImage(full.studio.form.start.mask_file)
     assert mask.pixelColor(mask.rect().center()).lightness() == 255
     assert mask.pixelColor(0, 0).lightness() == 0
     full.draw("a cat")
     full.wait_pictures(4)
     made = full.orders()[-1]["settings"]
     assert isinstance(made, dict)
-    assert made["mask"] == full.studio.form.start.mask
+    assert made["mask"] == full.studio.form.start.mask_file
     assert made["strength"] == 0.75
 
 
 def test_an_empty_mask_is_none(full: Opened) -> None:
     full.controller.start.use(str(full.folder / "apple.png"))
-    wait_until(lambda: full.studio.form.start.init)
+    wait_until(lambda: full.studio.form.start.init_file)
     full.controller.start.paint()
     wait_until(lambda: full.controller.start.dialog)
     dialog = full.controller.start.dialog
@@ -428,7 +441,7 @@ def test_an_empty_mask_is_none(full: Opened) -> None:
     QTest.mouseClick(dialog.canvas, Qt.MouseButton.LeftButton)
     click(dialog, "mask_clear")
     click(dialog, "mask_use")
-    assert full.studio.form.start.mask == ""
+    assert full.studio.form.start.mask_file == ""
 
 
 def test_every_control_has_a_name_and_can_be_reached(full: Opened) -> None:
