@@ -158,6 +158,7 @@ class FlashVariant:
         per_rows: rows of an invocation.
         per_keys: keys of an invocation, of whose rows it makes the scores.
         shared_tile: keys and values take turns in one tile.
+        run: how many products, of channels or of keys, are added up in f16 before f32 takes over.
     """
 
     rows: int
@@ -165,11 +166,12 @@ class FlashVariant:
     per_rows: int
     per_keys: int
     shared_tile: bool = False
+    run: int = 16
 
     @property
     def name(self) -> str:
         """Names it in tuning results."""
-        tail = "s" if self.shared_tile else ""
+        tail = ("s" if self.shared_tile else "") + (f"r{self.run}" if self.run != 16 else "")
         return f"flash{self.rows}x{self.keys}-{self.per_rows}x{self.per_keys}{tail}"
 
     @property
@@ -213,8 +215,8 @@ class FlashVariant:
             "size": self.size,
             "shared_tile": self.shared_tile,
             "shuffle": self._shuffles(caps),
-            "chunk": next(some for some in range(8, 0, -1) if sizes.slices % some == 0),
-            "flush": min(32, self.keys),
+            "chunk": next(s for s in range(self.run // 4, 0, -1) if sizes.slices % s == 0),
+            "flush": self.run,
             "log2e": math.log2(math.e),
         }
         grid = (blocks, sizes.kv_heads, 1)
