@@ -40,7 +40,7 @@ class ImageModel:
     Attributes:
         texts: weights of the text encoders, in order.
         dtype: the element type of activations where nothing needs more range.
-        loras: the LoRA files that are in the weights now.
+        loras: the LoRA files that are in the weights now, ``open_loras`` the files themselves.
         notes: sentences for the person: what was guessed, what was quantised.
     """
 
@@ -55,6 +55,7 @@ class ImageModel:
     dtype: DType
     notes: list[str]
     loras: tuple[LoraChoice, ...] = ()
+    open_loras: Sequence[Lora] = ()
 
     @property
     def networks(self) -> tuple[NetworkWeights, ...]:
@@ -96,6 +97,7 @@ class ImageModel:
         """Give back all memory and let the files go."""
         self.workspace.drop_arena()
         free_store(self.workspace.store)
+        _close(self.open_loras)
         self.files.close()
 
 
@@ -206,27 +208,44 @@ def set_loras(
     wanted = tuple(loras)
     if wanted == model.loras:
         return
-    opened = [load_lora(choice.path) for choice in wanted]
+    opened: list[Lora] = []
     try:
-        items = _changed(model, opened, [choice.weight for choice in wanted])
-        model.loras = ()  # until the upload is whole
-        upload(model.device, items, model.workspace.store, progress, cancelled)
-        model.loras = wanted
-    finally:
-        for lora in opened:
-            lora.close()
+        opened += [load_lora(choice.path) for choice in wanted]
+        new = [
+            _added(model, w, opened, [choice.weight for choice in wanted]) for w in model.networks
+        ]
+    except BaseException:
+        _close(opened)
+        raise
+    items = _changed(model, new)
+    _close(model.open_loras)
+    model.loras, model.open_loras = (), opened  # named only once the upload is whole
+    upload(model.device, items, model.workspace.store, progress, cancelled)
+    model.loras = wanted
 
 
-def _changed(model: ImageModel, loras: Sequence[Lora], strengths: Sequence[float]) -> list[Item]:
+def _close(loras: Sequence[Lora]) -> None:
+    for lora in loras:
+        lora.close()
+
+
+def _added(
+    model: ImageModel, weights: NetworkWeights, loras: Sequence[Lora], strengths: Sequence[float]
+) -> dict[str, list[Callable[[], Floats]]]:
+    """What LoRA files add to each weight of a network."""
+    new: dict[str, list[Callable[[], Floats]]] = {}
+    for lora, strength in zip(loras, strengths, strict=True):
+        for name, delta in lora.deltas(weights.label, model.files).items():
+            new.setdefault(name, []).append(partial(_scaled, delta, strength))
+    return new
+
+
+def _changed(model: ImageModel, new: Sequence[dict[str, list[Callable[[], Floats]]]]) -> list[Item]:
     """Give the networks their new additions; the values whose numbers differ from before."""
     items: list[Item] = []
-    for weights in model.networks:
-        new: dict[str, list[Callable[[], Floats]]] = {}
-        for lora, strength in zip(loras, strengths, strict=True):
-            for name, delta in lora.deltas(weights.label, model.files).items():
-                new.setdefault(name, []).append(partial(_scaled, delta, strength))
-        touched = {*weights.deltas, *new}
-        weights.deltas = new
+    for weights, deltas in zip(model.networks, new, strict=True):
+        touched = {*weights.deltas, *deltas}
+        weights.deltas = deltas
         items += [
             (weights, value)
             for value, recipe in weights.recipes.items()
