@@ -23,6 +23,7 @@ PACKAGES = {  # what is imported -> what it is installed as
     "appdirs": "appdirs",
     "markdown_it": "markdown-it-py",
     "pygments": "pygments",
+    "PIL": "pillow",
 }
 LIBRARIES = {  # what Qt loads on Linux -> the usual name of its package
     "libEGL.so.1": "libegl1",

@@ -126,7 +126,8 @@ def _writer(name: str, desc: TensorDesc) -> str:
 def _half_reader(name: str, desc: TensorDesc) -> str:
     head = f"fn {name}_read_h(b: u32, y: u32, x: u32, s: u32) -> vec4<f16> "
     if desc.storage is not Storage.BUFFER:
-        return f"{head}{{ return vec4<f16>(textureLoad({name}_data, {_texel_position(desc)}, 0)); }}\n"
+        texel = f"textureLoad({name}_data, {_texel_position(desc)}, 0)"
+        return f"{head}{{ return vec4<f16>({texel}); }}\n"
     value = f"{name}_data[{_index(desc)}]"
     if desc.dtype is not DType.F16:
         value = f"vec4<f16>({value})"
