@@ -166,12 +166,12 @@ class FlashVariant:
     per_rows: int
     per_keys: int
     shared_tile: bool = False
-    run: int = 16
+    run: int = 32
 
     @property
     def name(self) -> str:
         """Names it in tuning results."""
-        tail = ("s" if self.shared_tile else "") + (f"r{self.run}" if self.run != 16 else "")
+        tail = ("s" if self.shared_tile else "") + (f"r{self.run}" if self.run != 32 else "")
         return f"flash{self.rows}x{self.keys}-{self.per_rows}x{self.per_keys}{tail}"
 
     @property

@@ -210,8 +210,8 @@ def test_variants_for_real_gpus_on_lesser_devices(device: Device, case: Case) ->
 
 # Small blocks compile fast on a software device: rows by shuffles, by memory, tiles taking turns.
 FLASH = [
-    FlashVariant(8, 16, 2, 4),
-    FlashVariant(8, 32, 4, 4, run=32),
+    FlashVariant(8, 16, 2, 4, run=16),
+    FlashVariant(8, 32, 4, 4),
     FlashVariant(16, 32, 4, 8, shared_tile=True),
 ]
 FLASH_CASES = {
