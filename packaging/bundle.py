@@ -2,7 +2,8 @@
 
 The bundle is a folder that needs no Python: the program, its libraries, shaders and icons, the
 licences of all that is inside. It is made for the system it is made on. Afterwards the frozen
-program answers a question and opens its window (without a screen); if either fails, so does this.
+program answers a question, makes a picture and opens its window (without a screen); if one of these
+fails, so does this.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ PROGRAM = FOLDER / ("driftwood-cli.exe" if sys.platform == "win32" else "driftwo
 WINDOW = FOLDER / ("driftwood.exe" if sys.platform == "win32" else "driftwood")
 QUESTION = "What is the capital of France?"
 ANSWER_FIELDS = ("text", "token_ids", "stop_reason", "model", "device", "backend")
+TRIAL_SECONDS = 300
 WINDOW_SECONDS = 4.0
 
 
@@ -43,6 +45,7 @@ def main(arguments: list[str]) -> int:
         freeze(__version__)
         add_papers(__version__)
         ask(model)
+        draw()
         open_window()
     except BundleError as error:
         print(f"bundle: {error}", file=sys.stderr)
@@ -113,26 +116,41 @@ def validate(share: Path) -> None:
 
 def ask(model: Path) -> None:
     """The frozen program answers a question. Raises BundleError."""
-    command = [str(PROGRAM), "chat", QUESTION, "--model", str(model), "--max-tokens", "8", "--json"]
-    command += ["--temperature", "0"]
     with tempfile.TemporaryDirectory() as home:
-        try:
-            done = subprocess.run(
-                command,
-                env=clean_environment(home),
-                cwd=home,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                stdin=subprocess.DEVNULL,
-                timeout=300,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BundleError("The frozen program did not answer within 300 s.") from error
-    problem = answer_problem(done.returncode, done.stdout)
-    if problem:
-        raise BundleError(f"{problem}\n{done.stdout}{done.stderr}")
-    print(f"It answers: {json.loads(done.stdout)['text']!r}", file=sys.stderr)
+        words = ["chat", QUESTION, "--model", str(model), "--max-tokens", "8", "--temperature", "0"]
+        status, output, said = run_frozen([*words, "--json"], home)
+    if problem := answer_problem(status, output):
+        raise BundleError(f"{problem}\n{output}{said}")
+    print(f"It answers: {json.loads(output)['text']!r}", file=sys.stderr)
+
+
+def draw() -> None:
+    """The frozen program makes a picture with the model inside it. Raises BundleError."""
+    with tempfile.TemporaryDirectory() as home:
+        picture = Path(home, "apple.png")
+        words = ["image", "an apple", "-o", str(picture), "--steps", "2", "--json"]
+        status, output, said = run_frozen(words, home)
+        if status != 0 or not picture.is_file():
+            raise BundleError(f"The frozen program made no picture ({status}).\n{output}{said}")
+    print("It makes a picture", file=sys.stderr)
+
+
+def run_frozen(words: list[str], home: str) -> tuple[int, str, str]:
+    """Exit status, output and messages of a command of the frozen program. Raises BundleError."""
+    try:
+        done = subprocess.run(
+            [str(PROGRAM), *words],
+            env=clean_environment(home),
+            cwd=home,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.DEVNULL,
+            timeout=TRIAL_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BundleError(f"driftwood {words[0]} did not end within {TRIAL_SECONDS} s.") from error
+    return done.returncode, done.stdout, done.stderr
 
 
 def answer_problem(status: int, output: str) -> str | None:
