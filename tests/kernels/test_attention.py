@@ -301,11 +301,14 @@ def test_matrix_units(full: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     close(have.reshape(want.shape), want, DType.F16, 4)
 
 
-def test_matrix_units_come_first_where_they_are(full: Device) -> None:
+def test_matrix_units_are_offered_where_they_are_and_flash_comes_first(full: Device) -> None:
+    """On an H200 through Dawn a prefill is faster with flash: 65,600 tokens/s against 29,300."""
     unit = MatrixShape(16, 16, 16, "f16", "f32")
     caps = replace(full.caps, kind="discrete", matrix=(unit,), subgroup_min=32, subgroup_max=32)
     half, _, _ = build(prefill(cache=DType.F16, head_dim=64))
-    assert next(iter(attention.variants(half, caps))).startswith("matrix")
+    names = list(attention.variants(half, caps))
+    assert names[0].startswith("flash")
+    assert any(name.startswith("matrix") for name in names)
     for case in (prefill(head_dim=64), prefill(cache=DType.F16, head_dim=12)):
         node, _, _ = build(case)
         assert not any(name.startswith("matrix") for name in attention.variants(node, caps))
