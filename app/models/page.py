@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,7 +50,8 @@ C = TypeVar("C", bound=RowCard)
 class CardList(QScrollArea):
     """A column of cards that are kept, moved and dropped by name, so that focus survives.
 
-    Attributes: top and bottom (layouts above and below the cards), cards (by name).
+    Attributes: top and bottom (layouts above and below the cards), cards (by name), before (the
+    widget from which Tab goes to the first card).
     """
 
     def __init__(self, object_name: str) -> None:
@@ -71,6 +73,7 @@ class CardList(QScrollArea):
         column.addStretch(1)
         self.setWidget(inner)
         self.cards: dict[str, RowCard] = {}
+        self.before: QWidget | None = None
 
     def set_right_margin(self, right: int) -> None:
         """Room at the right: little where the memory panel stands there."""
@@ -79,6 +82,7 @@ class CardList(QScrollArea):
     def arrange(self, names: Iterable[str], make: Callable[[str], RowCard]) -> None:
         """Have exactly the cards of ``names``, in this order."""
         wanted = list(names)
+        moved = False
         for name in [name for name in self.cards if name not in wanted]:
             card = self.cards.pop(name)
             self._column.removeWidget(card)
@@ -89,6 +93,21 @@ class CardList(QScrollArea):
                 self.cards[name] = make(name)
             if self._column.indexOf(self.cards[name]) != place:
                 self._column.insertWidget(place, self.cards[name])
+                moved = True
+        if moved:
+            self._order_tabs(wanted)
+
+    def _order_tabs(self, names: list[str]) -> None:
+        """Tab goes down the cards as the eye does, then to what is below them."""
+        stops: list[QWidget] = [] if self.before is None else [self.before]
+        for name in names:
+            stops += self.cards[name].findChildren(Button)
+        for place in range(self.bottom.count()):
+            item = self.bottom.itemAt(place)
+            if item is not None and (widget := item.widget()) is not None:
+                stops += [*widget.findChildren(QLineEdit), *widget.findChildren(Button)]
+        for before, after in pairwise(stops):
+            QWidget.setTabOrder(before, after)
 
 
 class ModelsPage(QWidget):
@@ -234,6 +253,8 @@ class ModelsPage(QWidget):
         )
         add.clicked.connect(self.add_asked)
         row.addWidget(add)
+        for one in (self.installed, self.discover, self.downloads):
+            one.before = add
         self._panel_column = QWidget()
         side = QVBoxLayout(self._panel_column)
         side.setContentsMargins(SPACE.row, SPACE.page - 2, SPACE.page + 4, SPACE.page)

@@ -54,7 +54,7 @@ class Window(QMainWindow):
         self._restore_geometry()
         last = str(context.settings.get("window.page"))
         self.go_to(last if last in {p.name for p in PAGES} else "chat")
-        QTimer.singleShot(300, self, self._build_next)
+        QTimer.singleShot(1200, self, self._build_next)
 
     def page(self, name: str) -> QWidget:
         """A page by name, built now if it was not yet."""

@@ -8,10 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_common.qt import click, close_context, find, make_context, show, wait_signal, wait_until
+from app_common.qt import (
+    click,
+    close_context,
+    find,
+    make_context,
+    press,
+    show,
+    wait_signal,
+    wait_until,
+)
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QWidget,
+)
 
 from app.memory.feed import feed_of
 from app.memory.units import GIB
@@ -207,13 +224,14 @@ def test_a_download_pauses_and_resumes(logged: tuple[AppContext, Path]) -> None:
 
 
 def test_a_cancelled_download_is_forgotten(logged: tuple[AppContext, Path]) -> None:
-    context, _ = logged
+    context, log = logged
     page, controller = opened(context)
     controller.get(OTHER)
     click(page, f"download_{OTHER}_cancel")
     wait_until(lambda: not controller.transfers.queue.items)
     assert find(page, "downloads_empty").isVisibleTo(page.downloads)
     assert context.settings.get("models.downloads", []) == []
+    wait_until(lambda: [one["name"] for one in requests(log, "model_forget")] == [OTHER])
 
 
 def test_a_failed_download_keeps_its_place_and_offers_retry(context: AppContext) -> None:
@@ -320,3 +338,32 @@ def test_a_narrow_page_gives_its_room_to_the_cards(context: AppContext) -> None:
     assert page.panel.isVisible()
     page.resize(700, 600)
     assert not page.panel.isVisible()
+
+
+def test_a_file_of_the_hub_is_fetched_by_its_address(logged: tuple[AppContext, Path]) -> None:
+    context, log = logged
+    page, controller = opened(context)
+    field = find(page, "discover_address", QLineEdit)
+    field.setText("some/page")
+    click(page, "discover_get")
+    assert words(page, "discover_problem").startswith("Paste OWNER/REPO/FILE.gguf")
+    field.setText("https://hub.example/own/repo/blob/main/Fine-Model.gguf")
+    assert words(page, "discover_problem") == ""
+    click(page, "discover_get")
+    wait_until(lambda: requests(log, "model_get"))
+    assert requests(log, "model_get")[0]["name"] == "own/repo/Fine-Model.gguf"
+    assert (page.tab, field.text()) == ("downloads", "")
+    wait_until(lambda: controller.transfers.queue.items[0].status is Status.FAILED)
+
+
+def test_tab_goes_down_the_cards_and_then_to_the_address(context: AppContext) -> None:
+    page, _ = opened(context)
+    page.show_tab("discover")
+    QApplication.processEvents()
+    names: list[str] = []
+    find(page, "models_add").setFocus()
+    for _ in range(4):
+        press(QApplication.focusWidget() or page, Qt.Key.Key_Tab)
+        names.append((QApplication.focusWidget() or page).objectName())
+    assert names[:2] == [f"entry_{OTHER}_button", "entry_llama-3.2-3b-instruct_button"]
+    assert names[2:] == ["discover_address", "discover_add"]
