@@ -67,22 +67,7 @@ fn main(
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(local_invocation_index) index: u32,
 ) {
-    let count = min(state[COUNT], {{ tokens }}u);
-    let position = state[POSITION];
-    // The last rows see the most keys: they start first.
-    let first_row = ({{ blocks - 1 }}u - id.x) * ROWS;
-    if (first_row >= count * GROUP) {
-        return;
-    }
-    let kv_head = id.y;
-    let last_token = min((first_row + ROWS - 1u) / GROUP, count - 1u);
-    let end = min(position + last_token + 1u, POSITIONS);
-{% if window %}
-    let lowest = position + first_row / GROUP + 1u;
-    let begin = (lowest - min(lowest, {{ window }}u)) / KEYS * KEYS;
-{% else %}
-    let begin = 0u;
-{% endif %}
+{% include "attention/prefill_block.wgsl" %}
     let tx = index / 2u % TX;
     let row = (index / {{ 2 * tx_count }}u * 2u + index % 2u) * {{ rm }}u;
 
