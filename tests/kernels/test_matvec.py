@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from kernels.linear_problem import Case as LinearCase
+from kernels.linear_problem import problem
 
-from engine.formats.packed import pack
-from engine.formats.quants import Quant, dequantise, quantise
+from engine.formats.quants import Quant
 from engine.gpu.capabilities import Capabilities
 from engine.gpu.device import Device
 from engine.graph.node import GraphError, Node, Role, Value
@@ -17,89 +18,17 @@ from engine.kernels.matvec import Run, runs
 from engine.kernels.matvec_tables import VARIANTS, Variant, variant_named
 from engine.kernels.quantise_blocks import weight_desc
 from engine.kernels.run import run_once
-from engine.tensor.descriptor import DType, Storage, matrix, vector
+from engine.tensor.descriptor import DType, Storage, matrix
 from engine.tensor.weights import WeightDesc
 
-EPS = 1e-5
 ALL = frozenset({"gain", "bias", "residual"})
 
 
 @dataclass(frozen=True)
-class Case:
-    """A ``linear`` node: shape, packing, fused parts, and the form of what it reads and writes."""
+class Case(LinearCase):
+    """A ``linear`` node of one token, unless the case says more."""
 
-    quant: Quant = Quant.Q4_0
-    rows: int = 24
-    cols: int = 256
     tokens: int = 1
-    fused: frozenset[str] = frozenset()
-    gated: str | None = None
-    parts: tuple[int, ...] = ()
-    dtype: DType = DType.F32
-    storage: Storage = Storage.BUFFER
-
-    @property
-    def outputs(self) -> int:
-        """Channels of y."""
-        return self.rows // 2 if self.gated else self.rows
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A node with numbers for its inputs, and the right answer in float64."""
-
-    node: Node
-    inputs: dict[Value, np.ndarray]
-    planes: dict[Value, tuple[np.ndarray, np.ndarray]]
-    want: np.ndarray
-
-
-def problem(case: Case) -> Problem:
-    """Random numbers for a case."""
-    rng = np.random.default_rng(11)
-    raw = quantise(rng.normal(size=(case.rows, case.cols)).astype(np.float32), case.quant)
-    packed = pack(raw, case.quant, case.cols)
-    desc = weight_desc(case.quant, case.rows, case.cols)
-    weight = Value("w", replace(desc, parts=case.parts or (case.rows,)), Role.WEIGHT)
-    x_desc = matrix(case.tokens, case.cols, case.dtype).with_storage(case.storage)
-    y_desc = matrix(case.tokens, case.outputs, case.dtype).with_storage(case.storage)
-    tensors = {
-        "x": Value("x", x_desc, Role.INPUT),
-        "gain": Value("gain", vector(case.cols), Role.WEIGHT),
-        "bias": Value("bias", vector(case.rows), Role.WEIGHT),
-        "residual": Value("residual", y_desc, Role.INPUT),
-    }
-    used = {part: tensors[part] for part in tensors if part == "x" or part in case.fused}
-    arrays = {
-        part: rng.normal(size=(value.tensor.shape.w, value.tensor.shape.c)).astype(np.float16)
-        for part, value in used.items()
-    }
-    attrs = {
-        "inputs": ("weight", *used),
-        "norm_eps": EPS if "gain" in case.fused else None,
-        "gated": case.gated,
-    }
-    node = Node("linear", (weight, *used.values()), (Value("y", y_desc, Role.OUTPUT),), attrs)
-    want = reference(case, dequantise(raw, case.quant, case.cols), arrays)
-    inputs = {value: arrays[part].astype(np.float32) for part, value in used.items()}
-    return Problem(node, inputs, {weight: (packed.codes, packed.scales)}, want)
-
-
-def reference(case: Case, weights: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """What the node means, in float64."""
-    wide = {part: array.astype(np.float64) for part, array in arrays.items()}
-    x = wide["x"]
-    if "gain" in wide:
-        x = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPS) * wide["gain"]
-    y = x @ weights.astype(np.float64).T + wide.get("bias", 0.0)
-    if case.gated:
-        gate, up = np.split(y, 2, axis=1)
-        if case.gated == "silu":
-            y = gate / (1 + np.exp(-gate)) * up
-        else:
-            inner = np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)
-            y = 0.5 * gate * (1 + np.tanh(inner)) * up
-    return y + wide.get("residual", 0.0)
 
 
 def check(
