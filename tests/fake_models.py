@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 MIB = 2**20
@@ -98,6 +99,20 @@ def memory(loaded: bool) -> dict[str, Any]:
         "backend": "wgpu",
         "unified": False,
     }
+
+
+def listed(
+    models: Iterable[Mapping[str, Any]], loaded: str | None, context: int
+) -> list[dict[str, Any]]:
+    """The installed models, one of them perhaps loaded."""
+    on = {"loaded": True, "loaded_context": context}
+    return [{**one, **(on if one["name"] == loaded else {})} for one in models]
+
+
+def directive_of(fields: Mapping[str, Any]) -> str:
+    """The first word of the last user message of a request."""
+    users = [m["content"] for m in fields.get("messages", []) if m["role"] == "user"]
+    return users[-1].partition(" ")[0] if users else ""
 
 
 def reply(directive: str, argument: str, prompt: str) -> str:

@@ -31,8 +31,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import fake_models
 from fake_images import ImageParts, image_models
-from fake_models import DEVICE, MIB, REPORT, catalogue, installed, memory, reply
 
 from engine.worker.protocol import (
     ERROR_CODES,
@@ -57,8 +57,8 @@ class FakeWorker(ImageParts):
             {}
             if options.empty
             else {
-                "smollm2-135m-instruct": installed("smollm2-135m-instruct", 94),
-                "broken": installed(
+                "smollm2-135m-instruct": fake_models.installed("smollm2-135m-instruct", 94),
+                "broken": fake_models.installed(
                     "broken", 3, problem="This file is cut short: it ends after 3 MiB of 94."
                 ),
             }
@@ -128,7 +128,7 @@ class FakeWorker(ImageParts):
         self.send(request, "done", version=VERSION, engine_version="fake", pid=os.getpid())
 
     def do_doctor(self, request: Request) -> None:
-        self.send(request, "done", report=REPORT)
+        self.send(request, "done", report=fake_models.REPORT)
 
     def do_load(self, request: Request) -> None:
         if self.load(request):
@@ -138,9 +138,9 @@ class FakeWorker(ImageParts):
                 model=request.fields["model"],
                 context=request.fields.get("context", CONTEXT),
                 context_max=8192,
-                device=DEVICE,
+                device=fake_models.DEVICE,
                 backend="Vulkan",
-                memory=memory(self.loaded is not None),
+                memory=fake_models.memory(self.loaded is not None),
             )
 
     def load(self, request: Request) -> bool:
@@ -162,7 +162,7 @@ class FakeWorker(ImageParts):
             self.fail(request, "model_file", problem)
             return False
         for phase in ("reading", "uploading", "compiling"):
-            for _ in self.steps(request, phase, 94 * MIB, 3):
+            for _ in self.steps(request, phase, 94 * fake_models.MIB, 3):
                 continue
         if self.stops[request.id].is_set():
             self.fail(request, "cancelled", "Loading was stopped.")
@@ -213,7 +213,7 @@ class FakeWorker(ImageParts):
         self.send(request, "prefill", done=prompt_tokens, total=prompt_tokens)
         self.stream(
             request,
-            self.options.answer or reply(directive, argument, prompt),
+            self.options.answer or fake_models.reply(directive, argument, prompt),
             prompt_ids,
             dropped,
             began,
@@ -228,7 +228,7 @@ class FakeWorker(ImageParts):
         sent: list[str] = []
         stop_reason = "end"
         first = 0.0
-        directive = self.directive(request)
+        directive = fake_models.directive_of(request.fields)
         for word in words:
             if self.wait(request, 3600.0 if directive == "/hang" else self.options.delay):
                 stop_reason = "stopped"
@@ -260,15 +260,9 @@ class FakeWorker(ImageParts):
             context_size=request.fields.get("context", CONTEXT),
             dropped=dropped,
             model=request.fields["model"],
-            device=DEVICE,
+            device=fake_models.DEVICE,
             backend="Vulkan",
         )
-
-    def directive(self, request: Request) -> str:
-        """The first word of the last user message."""
-        messages = request.fields.get("messages", [])
-        users = [m["content"] for m in messages if m["role"] == "user"]
-        return users[-1].partition(" ")[0] if users else ""
 
     def do_stop(self, request: Request) -> None:
         target = self.stops.get(request.fields["target"])
@@ -283,23 +277,19 @@ class FakeWorker(ImageParts):
         )
 
     def do_memory(self, request: Request) -> None:
-        self.send(request, "done", memory=memory(self.loaded is not None))
+        self.send(request, "done", memory=fake_models.memory(self.loaded is not None))
 
     def do_memory_watch(self, request: Request) -> None:
         interval = request.fields.get("interval_ms", 500) / 1000
         while True:
-            self.send(request, "memory", memory=memory(self.loaded is not None))
+            self.send(request, "memory", memory=fake_models.memory(self.loaded is not None))
             if self.wait(request, interval):
                 break
-        self.send(request, "done", memory=memory(self.loaded is not None))
+        self.send(request, "done", memory=fake_models.memory(self.loaded is not None))
 
     def do_models_list(self, request: Request) -> None:
-        models = [
-            {**m, "loaded": is_loaded, "loaded_context": self.context if is_loaded else None}
-            for m in self.models.values()
-            for is_loaded in (m["name"] == self.loaded,)
-        ]
-        entries = [{**e, "installed": e["name"] in self.models} for e in catalogue()]
+        models = fake_models.listed(self.models.values(), self.loaded, self.context)
+        entries = [{**e, "installed": e["name"] in self.models} for e in fake_models.catalogue()]
         self.send(
             request,
             "done",
@@ -311,7 +301,7 @@ class FakeWorker(ImageParts):
 
     def do_model_get(self, request: Request) -> None:
         name = request.fields["name"]
-        entry = next((e for e in catalogue() if e["name"] == name), None)
+        entry = next((e for e in fake_models.catalogue() if e["name"] == name), None)
         if "crash" in name:
             os._exit(3)
         if "fail" in name:
@@ -323,7 +313,9 @@ class FakeWorker(ImageParts):
             if self.stops[request.id].is_set():
                 self.fail(request, "cancelled", "The download was stopped; it can be resumed.")
                 return
-            self.models[name] = installed(name, entry["bytes"] // MIB, quant=entry["quant"])
+            self.models[name] = fake_models.installed(
+                name, entry["bytes"] // fake_models.MIB, quant=entry["quant"]
+            )
             self.send(request, "done", model=self.models[name])
 
     def transfer(self, request: Request, phase: str, total: int) -> None:
@@ -334,7 +326,7 @@ class FakeWorker(ImageParts):
                 "progress",
                 done_bytes=total * step // 20,
                 total_bytes=total,
-                bytes_per_second=12.5 * MIB,
+                bytes_per_second=12.5 * fake_models.MIB,
                 seconds_left=(20 - step) * self.options.delay,
                 phase=phase,
             )
@@ -350,8 +342,8 @@ class FakeWorker(ImageParts):
             message = f"{path.name} is not a model: it does not begin with GGUF."
             self.fail(request, "model_file", message)
             return
-        self.transfer(request, "copying", 50 * MIB)
-        self.models[path.stem] = installed(path.stem, 50)
+        self.transfer(request, "copying", 50 * fake_models.MIB)
+        self.models[path.stem] = fake_models.installed(path.stem, 50)
         self.send(request, "done", model=self.models[path.stem])
 
     def do_model_remove(self, request: Request) -> None:
@@ -369,7 +361,7 @@ class FakeWorker(ImageParts):
             self.send(request, "done", info={**model, "tensors": 272, "layers": 30})
 
     def do_models_move(self, request: Request) -> None:
-        self.transfer(request, "copying", 94 * MIB)
+        self.transfer(request, "copying", 94 * fake_models.MIB)
         self.send(request, "done", folder=request.fields["folder"])
 
     def do_bench(self, request: Request) -> None:

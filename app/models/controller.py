@@ -61,7 +61,6 @@ class ModelsController(QObject):
         self._listing = 0
         self._again = False
         self._known = False
-        self._opened = False  # whether the GPU was asked for, to know what is free
         self.state = ModelsState()
         self.transfers = transfers_of(context.engine, context.settings)
         self._connect()
@@ -76,7 +75,7 @@ class ModelsController(QObject):
         page.starter_asked.connect(self.get_starter)
         page.more.get_asked.connect(self.get_from_hub)
         page.network_asked.connect(self.open_network_settings)
-        page.shown.connect(self._come_to_front)
+        page.shown.connect(self.refresh)
         page.stop_asked.connect(self.stop_loads)
         page.wished.connect(self.grant)
         engine.worker_started.connect(self.refresh)
@@ -93,13 +92,6 @@ class ModelsController(QObject):
             self._again = True
             return
         self._listing = self._context.engine.request("models_list", self._take_list)
-
-    def _come_to_front(self) -> None:
-        """The page is looked at: what fits can be said only once the GPU is open."""
-        self.refresh()
-        if not self._opened and self._feed.state.device_total is None:
-            self._opened = True
-            self._context.engine.request("doctor", None)
 
     def load(self, name: str, context: int = 0) -> None:
         """Load a model, with a context in tokens or (0) the one of the settings."""
