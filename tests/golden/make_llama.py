@@ -115,7 +115,21 @@ TINY = {
         },
         Q.F32,
     ),
+    # neither q, k, v nor gate and up can be stacked: as in files that keep some matrices better
+    "mixed-kinds": (
+        {
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "vocab_size": 270,
+            "tie_word_embeddings": False,
+        },
+        Q.Q4_0,
+    ),
 }
+BETTER = {"mixed-kinds": {"attn_v": Q.Q8_0, "ffn_down": Q.Q8_0, "ffn_up": Q.Q5_1, "output.": Q.F16}}
 
 
 def permuted(weight: np.ndarray, heads: int) -> np.ndarray:
@@ -124,7 +138,7 @@ def permuted(weight: np.ndarray, heads: int) -> np.ndarray:
     return weight.reshape(heads, 2, rows // heads // 2, cols).swapaxes(1, 2).reshape(rows, cols)
 
 
-def write_model(path: Path, model: LlamaForCausalLM, kind: Q) -> None:
+def write_model(path: Path, model: LlamaForCausalLM, default: Q) -> None:
     """Write a transformers Llama as GGUF and put the rounded weights back into the model."""
     config = model.config
     writer = gguf.GGUFWriter(path, "llama")
@@ -148,6 +162,8 @@ def write_model(path: Path, model: LlamaForCausalLM, kind: Q) -> None:
             writer.add_tensor(name, data)
             continue
         stored = permute_if_needed(name, data, config)
+        better = BETTER.get(path.stem, {})
+        kind = next((better[part] for part in better if part in name), default)
         raw = gguf.quants.quantize(stored, kind)
         writer.add_tensor(name, raw, raw_dtype=kind)
         rounded = gguf.quants.dequantize(raw, kind).reshape(stored.shape)
