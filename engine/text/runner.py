@@ -140,13 +140,19 @@ class Runner:
     def compile(self, progress: Callable[[str, int, int], None]) -> None:
         """Compile what an answer needs first.
 
-        That is decode; on software devices, whose compiler takes seconds a program, prefill too,
-        while the person still sees a model being loaded and not an answer that does not come.
+        That is decode; on software devices, whose compiler takes seconds a program and waits for
+        its first run, all programs run once, while the person still sees a model being loaded and
+        not an answer that does not come.
         """
-        names = list(self._lowered) if self.device.caps.software else ["decode"]
+        software = self.device.caps.software
+        names = list(self._lowered) if software else ["decode"]
         for done, name in enumerate(names):
             progress("compiling", done, len(names))
-            self.program(name)
+            program = self.program(name)
+            if software:
+                self._set_state(0, 1)
+                submit(self.device, [program.commands])
+                self.device.wait()
 
     def _set_state(self, position: int, count: int) -> None:
         """Say where the next chunk starts and how many of its rows are valid."""
