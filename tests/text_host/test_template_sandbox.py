@@ -98,7 +98,8 @@ def test_nothing_grows_without_end(step: str, chatml: Tokenizer) -> None:
     said = fails(source, chatml)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert "makes" in said
+    # Which limit is met first depends on the machine, which counting allocations slows down.
+    assert "makes" in said or "takes longer" in said
     assert peak < 100e6
 
 
