@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.formats.diffusers import PipelineFiles, open_pipeline
 from engine.gpu.device import Device
 from engine.image.errors import ImageError
+from engine.image.forecast import Forecaster
 from engine.image.pipeline import Cancelled, OnStep, Pictures, Pipeline, model_name
 from engine.image.pipeline_model import load_model
 from engine.image.settings import ImageSettings
@@ -27,6 +29,7 @@ class ImageEngine:
         self.device = device
         self.memory_limit = memory_limit
         self._pipeline: Pipeline | None = None
+        self._forecaster = Forecaster(device, memory_limit)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -157,6 +160,36 @@ class ImageEngine:
             "cut": encoded.cut,
             "note": encoded.note,
         }
+
+    def forecast(
+        self,
+        path: Path,
+        settings: ImageSettings,
+        *,
+        vae: Path | None = None,
+        is_loaded: bool = False,
+        evictable: bool = False,
+    ) -> Fields:
+        """What an order needs, without drawing it; any thread may ask.
+
+        Args:
+            is_loaded: the model at ``path``, with this autoencoder, is the loaded one.
+            evictable: what else is on the device would be given up where both do not fit.
+
+        Returns:
+            need, more, free, evicts, problem, fits, tiled: see
+            :class:`engine.image.forecast.Forecast`.
+        """
+        pipeline = self._pipeline
+        made = self._forecaster.forecast(
+            path,
+            vae,
+            settings,
+            loaded=None if pipeline is None else pipeline.model,
+            is_same=is_loaded and pipeline is not None,
+            evictable=evictable,
+        )
+        return asdict(made)
 
     def bench(self, kind: str, **options: Any) -> Fields:
         """Measure; see :mod:`engine.image.bench`."""

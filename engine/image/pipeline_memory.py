@@ -99,6 +99,14 @@ def fits(
 
     ``extra`` are bytes of inputs and outputs that they need besides.
     """
+    if not within_limits(device, plans):
+        return False
+    room = available(device, limit)
+    return room is None or held_with(device, workspace, plans, extra) <= room
+
+
+def within_limits(device: Device, plans: Sequence[Lowered]) -> bool:
+    """Whether the device binds every value of the programs and allocates every object."""
     limits = device.caps.limits
     for lowered in plans:
         values = (value for value in lowered.plan.places if isinstance(value, Value))
@@ -106,8 +114,7 @@ def fits(
             return False
         if max(lowered.plan.sizes, default=0) > limits.buffer_bytes:
             return False
-    room = available(device, limit)
-    return room is None or held_with(device, workspace, plans, extra) <= room
+    return True
 
 
 def held_with(device: Device, workspace: Workspace, plans: Sequence[Lowered], extra: int) -> int:

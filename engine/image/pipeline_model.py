@@ -119,7 +119,7 @@ def load_model(
         LoadCancelledError: ``cancelled()`` became true.
     """
     try:
-        model = _described(device, files, memory_limit)
+        model = describe_model(device, files, memory_limit)
     except BaseException:
         files.close()
         raise
@@ -131,7 +131,8 @@ def load_model(
     return model
 
 
-def _described(device: Device, files: PipelineFiles, memory_limit: int | None) -> ImageModel:
+def describe_model(device: Device, files: PipelineFiles, memory_limit: int | None) -> ImageModel:
+    """A model whose weights are known by their shapes alone; nothing is uploaded."""
     _check_latents(files)
     notes = list(files.notes)
     quant = _quant(device, files, memory_limit, notes)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from engine.image.errors import PictureFileError, SettingError
+from engine.image.settings import ImageSettings
 
 Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
@@ -73,24 +75,69 @@ def latent_mask(mask: Floats, factor: int) -> Floats:
     return np.asarray(blocks.any(axis=(1, 3)), np.float32)
 
 
+def fitted_to_latents(settings: ImageSettings, factor: int, has_count: bool) -> ImageSettings:
+    """Settings of the size that their file of noise is for, and of as many pictures.
+
+    Args:
+        factor: pixels that a latent stands for, along a side.
+        has_count: whether the person asked for a number of pictures.
+
+    Raises:
+        SettingError: it is no such file, or a size or number was asked for that it is not for.
+    """
+    assert settings.latents is not None
+    name, shape = Path(settings.latents).name, _loaded(settings.latents).shape
+    if len(shape) != 4:
+        raise SettingError(
+            f"{name} holds {list(shape)}; noise to start from is float32 [pictures, channels, "
+            "height / 8, width / 8]."
+        )
+    count, _, high, wide = (int(side) for side in shape)
+    width, height = wide * factor, high * factor
+    asked = (settings.width or width, settings.height or height)
+    if asked != (width, height):
+        raise SettingError(
+            f"{name} holds noise for {width} x {height} pixels, and {asked[0]} x {asked[1]} are "
+            "asked for. Leave width and height out, or choose another file."
+        )
+    if has_count and settings.count != count:
+        raise SettingError(
+            f"{name} holds noise for {count} pictures, and {settings.count} are asked for. Leave "
+            "the number out, or choose another file."
+        )
+    return replace(settings, width=width, height=height, count=count)
+
+
 def read_latents(path: str, shape: tuple[int, int, int, int]) -> Floats:
     """Noise to start from, float32 [count, channels, h, w] in the file, as [count, h, w, channels].
 
     Raises:
         SettingError: it is no such file, or of another shape.
     """
-    try:
-        array: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SettingError(f"{Path(path).name} is no .npy file of latents: {error}.") from error
+    array = _loaded(path)
     count, height, width, channels = shape
     want = (count, channels, height, width)
-    if getattr(array, "shape", None) != want or array.dtype.kind != "f":
-        found = list(getattr(array, "shape", ())) or "something else"
-        raise SettingError(f"The latents must be float32 {list(want)}; the file holds {found}.")
+    if array.shape != want or array.dtype.kind != "f":
+        raise SettingError(
+            f"The latents must be float32 {list(want)}; the file holds {array.dtype} "
+            f"{list(array.shape)}."
+        )
     if not np.isfinite(array).all():
         raise SettingError("The latents hold numbers that are not finite.")
     return np.ascontiguousarray(array.transpose(0, 2, 3, 1), np.float32)
+
+
+def _loaded(path: str) -> NDArray[Any]:
+    """The array of a .npy file. Raises SettingError."""
+    try:
+        array: Any = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise SettingError(f"There is no file {path} with noise.") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise SettingError(f"{Path(path).name} is no .npy file of latents: {error}.") from error
+    if not isinstance(array, np.ndarray):
+        raise SettingError(f"{Path(path).name} holds several arrays. Save one as a .npy file.")
+    return cast("NDArray[Any]", array)
 
 
 def to_pixels(picture: Floats) -> Pixels:

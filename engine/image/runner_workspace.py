@@ -137,7 +137,8 @@ class Workspace:
     @property
     def arena_bytes(self) -> int:
         """Bytes of the arena as it is now."""
-        return 0 if self._arena is None else sum(self._arena.sizes)
+        arena = self._arena
+        return 0 if arena is None else sum(arena.sizes)
 
 
 def _covers(have: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -130,6 +130,18 @@ class PictureEngine(Protocol):
         """Draw; see engine.image.engine.ImageEngine.generate."""
         ...
 
+    def forecast(
+        self,
+        path: Path,
+        settings: ImageSettings,
+        *,
+        vae: Path | None = None,
+        is_loaded: bool = False,
+        evictable: bool = False,
+    ) -> Fields:
+        """What an order needs; see engine.image.engine.ImageEngine.forecast. Any thread may ask."""
+        ...
+
     def bench(self, kind: str, **options: Any) -> Mapping[str, Any]:
         """Measure the loaded model, or random weights of some ``shapes``.
 

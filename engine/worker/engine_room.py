@@ -78,6 +78,12 @@ class EngineRoom:
         return loaded.model.path if loaded else None
 
     @property
+    def loaded_name(self) -> str | None:
+        """The name of the model on the GPU. Any thread may ask."""
+        loaded = self._loaded
+        return loaded.model.name if loaded else None
+
+    @property
     def loaded(self) -> tuple[Path, int] | None:
         """The file of the model on the GPU and its context in tokens. Any thread may ask."""
         loaded = self._loaded

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.formats.diffusers import PipelineFiles, open_pipeline
+from engine.formats.lora import load_lora
+from engine.formats.safetensors import open_safetensors
 from engine.models.image_inspection import about_model
 from engine.models.inspection import InstalledModel
 from engine.models.store import Store
@@ -16,6 +18,9 @@ from engine.worker.job import Job
 
 if TYPE_CHECKING:
     from engine.image.prompt_tokenizer import PromptTokenizer
+
+_HINT: Final = "modelspec.trigger_phrase"  # what a LoRA's maker says to write in the prompt
+MOST_HINT: Final = 200
 
 
 class ImageAnswers:
@@ -45,6 +50,13 @@ class ImageAnswers:
         model = self._model(job)
         with open_pipeline(model.path) as files:
             job.done(info=described(files, model))
+
+    def part(self, job: Job) -> None:
+        """What a file can be added to a model as, or why it cannot."""
+        model = self._model(job)
+        path = Path(job.request.fields["path"]).expanduser()
+        with open_pipeline(model.path) as files:
+            job.done(**part_of(files, path))
 
     def settings(self, job: Job) -> None:
         """What a picture carries."""
@@ -95,10 +107,41 @@ def described(files: PipelineFiles, model: InstalledModel) -> Mapping[str, Any]:
         "good_at": "; ".join(_texts(about.get("good_at"))),
         "not_good_at": "; ".join(_texts(about.get("not_good_at"))),
         "token_limit": files.tokenizers[0].positions - 2,
+        "clip_skip": clip_skips(files),
         "img2img": True,
         "inpaint": True,
         "notes": list(files.notes),
     }
+
+
+def clip_skips(files: PipelineFiles) -> int:
+    """The most that CLIP skip can be; 0 for SDXL, which always reads the layer before the last."""
+    from engine.image.settings import MAX_CLIP_SKIP
+
+    return 0 if len(files.texts) != 1 else min(files.texts[0].layers, MAX_CLIP_SKIP)
+
+
+def part_of(files: PipelineFiles, path: Path) -> Mapping[str, Any]:
+    """``kind``, ``name`` and ``hint`` of a file that can be added to the model.
+
+    Raises FormatError with what the file is, or why it does not go with the model.
+    """
+    if path.is_dir() or _holds_vae(path):
+        with open_pipeline(files.path, vae=path):
+            return {"kind": "vae", "name": path.stem, "hint": ""}
+    with load_lora(path) as lora:
+        lora.check(files)
+    with open_safetensors(path) as file:
+        hint = file.metadata.get(_HINT, "")
+    return {"kind": "lora", "name": path.stem, "hint": " ".join(hint.split())[:MOST_HINT]}
+
+
+def _holds_vae(path: Path) -> bool:
+    """Whether a file holds an autoencoder, and not the rest of a model beside it."""
+    with open_safetensors(path) as file:
+        inner = [name.removeprefix("first_stage_model.") for name in file.tensors]
+    is_whole = any(name.startswith("model.diffusion_model.") for name in inner)
+    return not is_whole and any(name.startswith("decoder.") for name in inner)
 
 
 def sizes_for(width: int, height: int) -> list[list[int]]:

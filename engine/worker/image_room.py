@@ -53,6 +53,11 @@ class ImageRoom:
         loaded = self._loaded
         return loaded.model.path if loaded else None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a device to plan for. Any thread may ask."""
+        return self._pictures is not None
+
     def unload(self) -> str | None:
         """Free the picture model; its name, or None if there was none."""
         loaded, self._loaded = self._loaded, None
@@ -101,10 +106,10 @@ class ImageRoom:
         files = PictureFiles.of(asked, wanted.prompt)
         warnings: list[str] = []
         loaded = self._ensure_loaded(job, wanted.vae, warnings)
-        settings = _settled(wanted, loaded.about)
+        settings = _settled(wanted, loaded.about, "count" in asked["settings"])
         order = _Order(job, self._engine_for_pictures(), settings, files, loaded.model.name)
         order.start([*warnings, *loaded.about["notes"]])
-        order.run()
+        self._run(order)
         job.done(
             files=[str(path) for path in order.written],
             seed=settings.seed,
@@ -116,6 +121,21 @@ class ImageRoom:
             peak_bytes=order.peak_bytes,
             warnings=list(dict.fromkeys(order.warnings)),
         )
+
+    def fit(self, job: Job) -> None:
+        """What an order would need; any thread may ask once :attr:`is_open`."""
+        asked = job.request.fields
+        wanted = _settings_of(asked)
+        model = self._picture_model(asked["model"])
+        pictures, here = self._engine_for_pictures(), self._loaded
+        made = pictures.forecast(
+            model.path,
+            wanted,
+            vae=None if wanted.vae is None else Path(wanted.vae),
+            is_loaded=here is not None and here.model == model and here.vae == wanted.vae,
+            evictable=self._engine.loaded_path is not None,
+        )
+        job.done(**{**made, "evicts": self._engine.loaded_name if made["evicts"] else None})
 
     def bench(self, job: Job) -> None:
         """Measure pictures: a model's, or random weights of well-known shapes."""
@@ -151,12 +171,7 @@ class ImageRoom:
 
     def _ensure_loaded(self, job: Job, vae: str | None, warnings: list[str]) -> _Loaded:
         """The wanted model on the GPU, loaded if it is not. Raises the errors of all rooms."""
-        model = self._store.find(job.request.fields["model"])
-        if model.problem:
-            model_details(model.path)  # for the error's own type
-            raise RequestError(model.problem)
-        if model.kind != "image":
-            raise RequestError(f"{model.name} writes text. Choose a model that makes pictures.")
+        model = self._picture_model(job.request.fields["model"])
         here = self._loaded
         if here and here.model == model and here.vae == vae:
             return here
@@ -167,6 +182,30 @@ class ImageRoom:
         about = pictures.load(model.path, vae=path, progress=job.phase, cancelled=job.cancelled)
         self._loaded = _Loaded(model, vae, about)
         return self._loaded
+
+    def _picture_model(self, name: str) -> InstalledModel:
+        """An installed picture model. Raises the errors of all rooms."""
+        model = self._store.find(name)
+        if model.problem:
+            model_details(model.path)  # for the error's own type
+            raise RequestError(model.problem)
+        if model.kind != "image":
+            raise RequestError(f"{model.name} writes text. Choose a model that makes pictures.")
+        return model
+
+    def _run(self, order: _Order) -> None:
+        """Draw; once more without the chat model where there is no room beside it."""
+        from engine.gpu.errors import OutOfMemoryError
+        from engine.image.pipeline_memory import TooLargeError
+
+        try:
+            order.run()
+        except (TooLargeError, OutOfMemoryError):
+            name = None if order.written else self._engine.unload_text()
+            if name is None:
+                raise
+            order.warnings.append(f"{name} was unloaded: the picture does not fit beside it.")
+            order.run()
 
     def _make_room(self, model: InstalledModel, warnings: list[str]) -> None:
         """Refuse a model that cannot fit; unload the chat model where only both do not."""
@@ -224,6 +263,7 @@ class _Order:
         self.job.send(
             "started",
             seed=self.seed,
+            count=self.settings.count,
             tokens=counted["tokens"],
             token_limit=counted["limit"],
             cut=counted["cut"] or None,
@@ -297,9 +337,13 @@ def _settings_of(asked: Mapping[str, Any]) -> ImageSettings:
     return settings_from(values)
 
 
-def _settled(wanted: ImageSettings, about: Mapping[str, Any]) -> ImageSettings:
+def _settled(wanted: ImageSettings, about: Mapping[str, Any], has_count: bool) -> ImageSettings:
+    """The settings with the model's own choices; a file of noise tells size and count itself."""
+    from engine.image.pipeline_pictures import fitted_to_latents
     from engine.image.settings import ModelDefaults
 
+    if wanted.latents is not None:
+        wanted = fitted_to_latents(wanted, about["latent_factor"], has_count)
     return wanted.settled(ModelDefaults(**about["defaults"]))
 
 

@@ -37,17 +37,27 @@ Requests, the events before the last one, and the fields of ``done``:
     height, steps, guidance, seed, sampler, count, init, strength, mask, loras: [{path, weight}],
     clip_skip, vae``; paths are absolute. Pictures go to ``folder`` under names made of the prompt
     and the seed, or to ``output``, a PNG (-2, -3, ... before the suffix for further ones);
-    ``latents`` is a .npy file of noise. Progress as ``load`` if the model has to be loaded, then
-    ``started {seed, tokens, token_limit, cut, warnings}``, ``progress``,
+    ``latents`` is a .npy file of noise, which also tells size and count where those are left out.
+    Progress as ``load`` if the model has to be loaded, then
+    ``started {seed, count, tokens, token_limit, cut, warnings}``, ``progress``,
     ``step {index, step, total, seconds_left, preview}`` (step of total of picture ``index``, the
     first of those that are made together; ``preview`` is a PNG in base64, null unless asked for),
     ``picture {index, path, seed, width, height}``;
     done ``{files, seed, seconds, seconds_per_step, model, device, backend, peak_bytes, warnings}``
 ``image_count {model, prompt}``
     done ``{tokens, limit, cut, chunks, note}``
+``image_fit {model, settings}``
+    done ``{need, more, free, evicts, problem, fits, tiled}``: bytes that such an ``image`` would
+    hold, those of them that are not held yet, and what is free for these (null where unknown); the
+    name of the chat model that would be unloaded; why it cannot be drawn and a ``[width, height]``
+    that could; whether memory is so short that pictures are decoded in parts
+``image_part {model, path}``
+    done ``{kind: lora|vae, name, hint}``: what a file can be added as, checked against the model;
+    ``hint`` are words that a LoRA's maker says to use
 ``image_info {model}``
     done ``{info}``: family, size, sizes, steps, guidance, sampler, samplers, prompts (examples),
-    good_at, not_good_at, token_limit, img2img, inpaint, title, description, notes
+    good_at, not_good_at, token_limit, clip_skip (the most; 0 where it is not used), img2img,
+    inpaint, title, description, notes
 ``image_settings {path}``
     done ``{settings, model, notes}``: what a picture carries, as ``settings`` of ``image``
 ``stop {target}``
@@ -213,6 +223,8 @@ REQUESTS: Final[Mapping[str, Mapping[str, _Field]]] = {
         "latents": _TEXT,
     },
     "image_count": {"model": _NEED_TEXT, "prompt": _NEED_TEXT},
+    "image_fit": {"model": _NEED_TEXT, "settings": _NEED_OBJECT},
+    "image_part": {"model": _NEED_TEXT, "path": _NEED_TEXT},
     "image_info": {"model": _NEED_TEXT},
     "image_settings": {"path": _NEED_TEXT},
     "stop": {"target": _NEED_COUNT},

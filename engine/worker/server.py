@@ -89,6 +89,7 @@ class Server:
             "count": self._count,
             "image_count": self._answers.count,
             "image_info": self._answers.info,
+            "image_part": self._answers.part,
             "image_settings": self._answers.settings,
             "memory_watch": self._memory_watch,
             "model_get": self._models.model_get,
@@ -111,6 +112,8 @@ class Server:
             return False
         if request.do == "memory":
             self._tell_memory(job)
+        elif request.do == "image_fit":
+            self._tell_fit(job)
         elif handler := self._at_once.get(request.do):
             self._run(job, handler)
         elif handler := self._on_engine.get(request.do):
@@ -153,6 +156,13 @@ class Server:
             self._engine_queue.put((job, self._open_and_tell))
         else:
             self._run(job, self._memory)
+
+    def _tell_fit(self, job: Job) -> None:
+        """Beside what is drawn; on the engine's thread only where the GPU must be opened first."""
+        if self._images.is_open:
+            self._start(job.request.do, lambda: self._run(job, self._images.fit))
+        else:
+            self._engine_queue.put((job, self._images.fit))
 
     def _memory(self, job: Job) -> None:
         job.done(memory=self._engine.memory())

@@ -91,10 +91,40 @@ def test_noise_from_a_file_takes_the_place_of_the_seeds(
     request = {"model": str(model), "settings": {"prompt": "abc"}}
     request |= {"latents": str(tmp_path / "noise.npy"), "output": str(tmp_path / "out.png")}
     assert worker.call("image", **request)["files"] == [str(tmp_path / "out.png")]
-    np.save(tmp_path / "noise.npy", np.zeros((1, 4, 8, 8), np.float32))
+    np.save(tmp_path / "noise.npy", np.zeros((1, 3, 32, 32), np.float32))
     with pytest.raises(WorkerError, match=r"must be float32 \[1, 4, 32, 32\]") as error:
         worker.call("image", **request)
     assert error.value.code == "setting"
+
+
+def test_noise_from_a_file_tells_size_and_number(
+    worker: WorkerProcess, model: Path, tmp_path: Path
+) -> None:
+    noise, out = tmp_path / "noise.npy", tmp_path / "out.png"
+    np.save(noise, np.zeros((2, 4, 32, 48), np.float32))
+
+    def draw(**settings: Any) -> Any:
+        wanted = {"prompt": "abc", **settings}
+        request = {"model": str(model), "settings": wanted, "latents": str(noise)}
+        return worker.call("image", **request, output=str(out))["files"]
+
+    assert [pixels(path).shape for path in draw()] == [(64, 96, 3)] * 2
+    with pytest.raises(WorkerError, match="noise for 96 x 64 pixels, and 64 x 64 are asked for"):
+        draw(width=64)
+    with pytest.raises(WorkerError, match="noise for 2 pictures, and 1 are asked for"):
+        draw(count=1)
+
+
+def test_what_an_order_needs_is_told_before_it_is_drawn(worker: WorkerProcess, model: Path) -> None:
+    def fit(**settings: Any) -> Any:
+        return worker.call("image_fit", model=str(model), settings={"prompt": "abc", **settings})
+
+    small, large = fit(), fit(width=128, height=128)
+    assert 0 < small["need"] < large["need"]
+    assert small["problem"] == ""
+    assert small["free"] > 0
+    far = fit(width=4096, height=4096)
+    assert far["problem"] or far["tiled"]
 
 
 def test_a_stop_ends_within_a_step_and_keeps_what_is_finished(
