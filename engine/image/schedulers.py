@@ -79,9 +79,12 @@ _BY_CLASS: Mapping[str, str] = {
     "UniPCMultistepScheduler": "unipc",
     "LCMScheduler": "lcm",
 }
+# Samplers whose twin holds the clean latent to a range where the configuration says so ...
+_CLIPPING = ("ddim", "heun", "lcm")
+# ... or to a share of its own numbers, which is for models that draw pixels.
+_THRESHOLDING = ("ddim", "dpmpp_2m", "dpmpp_2m_karras", "unipc", "lcm")
 # Wishes of a configuration that would change the result and are not run.
 _REFUSED: Mapping[str, tuple[Any, ...]] = {
-    "thresholding": (None, False),
     "use_beta_sigmas": (None, False),
     "use_flow_sigmas": (None, False),
     "use_lu_lambdas": (None, False),
@@ -186,6 +189,11 @@ def make_schedule(name: str, config: Config, steps: int, *, strength: float = 1.
         raise SettingError(
             f"There is no sampler named {name[:40]!r}. Choose one of {', '.join(SAMPLERS)}."
         )
+    if config.get("thresholding") and name in _THRESHOLDING:
+        raise SettingError(
+            "The model's scheduler asks for dynamic thresholding, which is for models that draw "
+            f"pixels and is not run with {TITLES[name]}. Choose the sampler euler, which has none."
+        )
     prediction = _check(config, steps)
     start = _start(steps, strength)
     if name == "lcm":
@@ -231,9 +239,7 @@ def _start(steps: int, strength: float) -> int:
 
 
 def _finish(name: str, config: Config, prediction: str, calls: list[rows.Call]) -> Schedule:
-    clip = rows.NO_CLIP
-    if config.get("clip_sample") is True and name in ("ddim", "heun", "lcm"):
-        clip = float(config.get("clip_sample_range") or 1.0)
+    clip = _clip(config) if name in _CLIPPING else rows.NO_CLIP
     times = np.array([call.timestep for call in calls], np.float32)
     levels = [call.level for call in calls]
     exploding = name in ("euler", "euler_a", "heun", "dpmpp_sde")
@@ -249,6 +255,20 @@ def _finish(name: str, config: Config, prediction: str, calls: list[rows.Call]) 
         step_of=_steps_of(name, len(calls)),
         init_noise_scale=top if exploding else 1.0,
     )
+
+
+def _clip(config: Config) -> float:
+    """What the clean latent is held to, from -clip to clip."""
+    if config.get("clip_sample") is not True:
+        return rows.NO_CLIP
+    size = config.get("clip_sample_range", 1.0)
+    sound = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < math.inf
+    if not sound:
+        raise SettingError(
+            f"The model's scheduler says clip_sample_range = {str(size)[:40]}; a number above 0 is "
+            "needed."
+        )
+    return float(size)
 
 
 def _steps_of(name: str, calls: int) -> tuple[int, ...]:

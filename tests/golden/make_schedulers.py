@@ -99,6 +99,10 @@ def cases() -> list[dict[str, Any]]:
         add("ddim", 9, **{**COMMON, "clip_sample": True}, prediction_type=kind)
         add("heun", 9, **{**COMMON, "clip_sample": True}, prediction_type=kind)
     add("lcm", 8, **COMMON, original_inference_steps=100, timestep_scaling=5.0)
+    for name, kind, size in itertools.product(("ddim", "heun", "lcm"), kinds, (0.4, 1.7)):
+        clipped = {**COMMON, "clip_sample": True, "clip_sample_range": size}
+        add(name, 9, **clipped, prediction_type=kind)
+        add(name, 10, 0.5, **clipped, prediction_type=kind, timestep_spacing="trailing")
     return made
 
 

@@ -191,7 +191,10 @@ def test_a_models_scheduler_names_its_sampler(config, name):
         ("euler", {"num_train_timesteps": 1.5}, 20, 1.0, "num_train_timesteps"),
         ("euler", {"steps_offset": "x", "timestep_spacing": "leading"}, 20, 1.0, "steps_offset"),
         ("euler", {"trained_betas": [[1]]}, 20, 1.0, "trained_betas"),
-        ("euler", {"thresholding": True}, 20, 1.0, "thresholding = True"),
+        ("ddim", {"thresholding": True}, 20, 1.0, "dynamic thresholding.*Choose the sampler euler"),
+        ("unipc", {"thresholding": True}, 20, 1.0, "not run with UniPC"),
+        ("ddim", {"clip_sample": True, "clip_sample_range": "x"}, 20, 1.0, "range = x; a number"),
+        ("ddim", {"clip_sample": True, "clip_sample_range": 0}, 20, 1.0, "range = 0; a number"),
         ("dpmpp_2m", {"use_flow_sigmas": True}, 20, 1.0, "use_flow_sigmas"),
         ("lcm", {}, 51, 1.0, "at most 50 steps"),
         ("lcm", {"original_inference_steps": 0.5}, 4, 1.0, "original_inference_steps"),
@@ -207,6 +210,12 @@ def test_a_models_scheduler_names_its_sampler(config, name):
 def test_impossible_wishes_are_refused_in_words(name, config, steps, strength, message):
     with pytest.raises(SettingError, match=message):
         make_schedule(name, config, steps, strength=strength)
+
+
+def test_a_sampler_whose_twin_knows_no_thresholding_ignores_it():
+    plain = make_schedule("euler", STABLE, 5)
+    asked = make_schedule("euler", {**STABLE, "thresholding": True}, 5)
+    np.testing.assert_array_equal(asked.table, plain.table)
 
 
 def test_other_kinds_of_schedulers_are_refused():
