@@ -78,6 +78,11 @@ class PipelineFiles:
     files: tuple[SafetensorsFile, ...]
 
     @property
+    def reads_mask(self) -> bool:
+        """Whether the UNet reads a mask and a masked picture beside the latents (inpainting)."""
+        return self.unet.in_channels > self.vae.latent_channels
+
+    @property
     def parameters(self) -> int:
         """Numbers in all networks together."""
         return sum(source.parameters for source in self.weights.values())
@@ -111,6 +116,17 @@ def family_of(unet: UNetConfig, encoders: int) -> str:
     return {768: "sd1", 1024: "sd2"}.get(unet.cross_attention_dim, "custom")
 
 
+def _reader(unet: UNetConfig, latents: int) -> str:
+    """What kind of model has a UNet that reads more than it makes, as far as that is known."""
+    kinds = {
+        2 * latents: "edits a picture by an instruction (InstructPix2Pix)",
+        latents + 1: "reads a depth map",
+        latents + 3: "enlarges a picture",
+    }
+    kind = kinds.get(unet.in_channels)
+    return f", as one that {kind} does" if kind else ""
+
+
 def check_parts(
     label: str,
     unet: UNetConfig,
@@ -124,11 +140,12 @@ def check_parts(
             f"{label}: the UNet makes latents of {unet.out_channels} channels and the VAE reads "
             f"{latents}. They belong to different models."
         )
-    if unet.in_channels not in (latents, 2 * latents + 1):
+    masked = 2 * latents + 1 if latents % 4 == 0 else latents
+    if unet.in_channels not in (latents, masked):
         raise UnsupportedFile(
-            f"{label}: the UNet takes {unet.in_channels} channels. Driftwood runs those that take "
-            f"the picture alone ({latents}) or a mask and a masked picture besides "
-            f"({2 * latents + 1})."
+            f"{label}: the UNet takes {unet.in_channels} channels{_reader(unet, latents)}. "
+            f"Driftwood runs those that take the picture alone ({latents}) or a mask and a masked "
+            f"picture besides ({2 * latents + 1})."
         )
     width = sum(text.hidden_size for text in texts)
     if unet.cross_attention_dim != width:

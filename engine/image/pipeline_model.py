@@ -16,7 +16,6 @@ from engine.gpu.device import Device
 from engine.graph.graph import Graph
 from engine.graph.node import Role, Value
 from engine.image.clip import build_text
-from engine.image.errors import ImageError
 from engine.image.layers import Layers
 from engine.image.pipeline_memory import available, gib
 from engine.image.prompt_tokenizer import PromptTokenizer, load_prompt_tokenizer
@@ -133,7 +132,6 @@ def load_model(
 
 def describe_model(device: Device, files: PipelineFiles, memory_limit: int | None) -> ImageModel:
     """A model whose weights are known by their shapes alone; nothing is uploaded."""
-    _check_latents(files)
     notes = list(files.notes)
     quant = _quant(device, files, memory_limit, notes)
     limit = device.caps.limits.binding_bytes
@@ -153,15 +151,6 @@ def describe_model(device: Device, files: PipelineFiles, memory_limit: int | Non
     )
     _ask_for_all(model)
     return model
-
-
-def _check_latents(files: PipelineFiles) -> None:
-    if files.unet.in_channels != files.vae.latent_channels:
-        raise ImageError(
-            f"This model's denoiser reads {files.unet.in_channels} channels and its latents have "
-            f"{files.vae.latent_channels}: it is made for inpainting or editing only. Choose the "
-            "model's text-to-image form; a mask works with that too."
-        )
 
 
 def _quant(
@@ -186,9 +175,11 @@ def _ask_for_all(model: ImageModel) -> None:
     size = UNetSize(1, 8 * 16, 8 * 16, model.tokenizers[0].positions)
     build_context(config, model.unet, size, DType.F32)
     layers = Layers(Graph("unet"), model.unet)
-    x = Value("x", latent_desc(1, size.height, size.width, config.in_channels), Role.INPUT)
+    channels = model.vae_config.latent_channels
+    x = Value("x", latent_desc(1, size.height, size.width, channels), Role.INPUT)
     time = Value("time", matrix(1, config.block_out_channels[0]), Role.INPUT)
-    build_unet(layers, config, size, x, time, added_value(config, 1))
+    condition = condition_value(model.files, size)
+    build_unet(layers, config, size, x, time, added_value(config, 1), condition=condition)
     build_decoder(model.vae_config, model.vae, (1, 16, 16), DType.F32)
 
 
@@ -196,6 +187,16 @@ def added_value(config: UNetConfig, batch: int) -> Value | None:
     """What the time embedding takes besides the time, see :func:`build_unet`."""
     width = config.added_dim or config.time_cond_dim
     return Value("added", matrix(batch, width), Role.INPUT) if width else None
+
+
+def condition_value(files: PipelineFiles, size: UNetSize) -> Value | None:
+    """What an inpainting model reads beside the latents, see :func:`build_unet`."""
+    if not files.reads_mask:
+        return None
+    channels = files.unet.in_channels - files.vae.latent_channels
+    return Value(
+        "condition", latent_desc(size.batch, size.height, size.width, channels), Role.INPUT
+    )
 
 
 def set_loras(

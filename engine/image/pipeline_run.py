@@ -118,12 +118,13 @@ class Run:
         job = self._job(conditions)
         init = self._init()
         given = self._given_noise()
+        condition = self._condition(init)
         first = 0
         while first < self.settings.count and not self._stop():
             count = min(job.count, self.settings.count - first)
             if count != job.count:
                 job = self.stages.denoisers.with_count(job, count)
-            start = self._start(conditions, init, given, first, count)
+            start = self._start(conditions, init, condition, given, first, count)
             latents = self._denoised(job, start, first)
             if latents is None:
                 break
@@ -174,6 +175,32 @@ class Run:
             raise ImageError("The picture to start from could not be encoded.")
         return Init(picture, latents, mask)
 
+    def _condition(self, init: Init | None) -> Floats | None:
+        """What an inpainting model reads beside the latents, [h, w, 1 + c].
+
+        The mask, then the latents of the picture with grey in place of what is made anew. Without
+        a mask that is everything.
+        """
+        model = self.stages.model
+        if not model.files.reads_mask:
+            return None
+        anew = np.ones((self.height, self.width), np.bool_)
+        picture = np.zeros((self.height, self.width, 3), np.float32)
+        if init is not None and init.mask is not None:
+            anew = init.mask >= 0.5
+            picture = init.picture * ~anew[..., None]
+        else:
+            self.notes.append(
+                "This model is made to fill in parts of a picture. Without a mask it draws all of "
+                "it anew."
+            )
+        latents = self.stages.vae.encode(picture, self.cancelled)
+        if latents is None:
+            return None
+        factor = model.vae_config.factor
+        seen = anew[::factor, ::factor, None].astype(np.float32)
+        return np.concatenate([seen, latents], axis=-1)
+
     def _given_noise(self) -> Floats | None:
         path = self.settings.latents
         shape = (self.settings.count, *self.latent_size, self.channels)
@@ -194,6 +221,7 @@ class Run:
         self,
         conditions: Conditions,
         init: Init | None,
+        condition: Floats | None,
         given: Floats | None,
         first: int,
         count: int,
@@ -203,7 +231,9 @@ class Run:
         clean = None
         if init is not None:
             clean = np.repeat(init.latents[None], count, axis=0)
-            x = self.schedule.noised(clean, start_noise)
+            # diffusers fills a mask from noise alone where nothing of the picture is to be left
+            if init.mask is None or self.settings.strength < 1:
+                x = self.schedule.noised(clean, start_noise)
         mask = None
         if init is not None and init.mask is not None:
             factor = self.stages.model.vae_config.factor
@@ -219,6 +249,7 @@ class Run:
             schedule=self.schedule,
             guidance=self.guidance if self.both_branches else 1.0,
             added=self._added(conditions, count),
+            condition=_repeated(condition, count * len(conditions.text)),
             noise=fresh,
             init=clean if mask is not None else None,
             init_noise=start_noise if mask is not None else None,
@@ -304,6 +335,10 @@ class Run:
             part = init.mask[..., None]
             picture = (picture * part + init.picture * (1 - part)).astype(np.float32)
         return to_pixels(picture)
+
+
+def _repeated(array: Floats | None, count: int) -> Floats | None:
+    return None if array is None else np.repeat(array[None], count, axis=0)
 
 
 def _channels_last(array: Floats) -> Floats:

@@ -41,6 +41,8 @@ class Start:
         text: both branches' hidden states, unconditional first, [batch, tokens, width].
         added: pooled text and sizes, or the embedded guidance, [batch, width], or None.
         noise: fresh noise for a call, [count, h, w, c].
+        condition: for inpainting models: the mask and the masked picture's latents, as the
+            denoiser reads them, [batch, h, w, 1 + c].
         init, init_noise, mask: for inpainting: the clean latents and their noise as ``x``, and
             [count or 1, h, w, 1], 1 where the picture is made anew.
     """
@@ -50,6 +52,7 @@ class Start:
     schedule: Schedule
     guidance: float
     added: Floats | None = None
+    condition: Floats | None = None
     noise: Callable[[int], Floats] | None = None
     init: Floats | None = None
     init_noise: Floats | None = None
@@ -142,14 +145,13 @@ class Denoiser:
         self._write(self.step.x, start.x)
         self._write(self.step.history, np.zeros(self.step.history.tensor.shape.elements))
         self._write(self.context.text, start.text)
-        if self.step.added is not None and start.added is not None:
-            self._write(self.step.added, start.added)
-        blend = zip(
-            (self.step.init, self.step.init_noise, self.step.mask),
-            (start.init, start.init_noise, start.mask),
+        step = self.step
+        given = zip(
+            (step.added, step.condition, step.init, step.init_noise, step.mask),
+            (start.added, start.condition, start.init, start.init_noise, start.mask),
             strict=True,
         )
-        for value, array in blend:
+        for value, array in given:
             if value is not None and array is not None:
                 self._write(value, array)
 

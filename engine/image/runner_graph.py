@@ -11,7 +11,7 @@ from engine.graph.graph import Graph
 from engine.graph.node import Role, Value
 from engine.graph.ops_image import HISTORY, STEP_WORDS
 from engine.image.layers import Layers
-from engine.image.pipeline_model import ImageModel, added_value
+from engine.image.pipeline_model import ImageModel, added_value, condition_value
 from engine.image.schedulers import MAX_STEPS, Schedule
 from engine.image.schedulers_rows import COLUMNS, ROWS
 from engine.image.unet import UNetSize, build_unet, latent_desc
@@ -31,7 +31,8 @@ class Job:
         copies: 2 with guidance, else 1.
         height, width: of the latents.
         tokens: of the text of one branch.
-        inpaint: whether a mask keeps parts of a picture.
+        inpaint: whether a mask keeps parts of a picture; what it keeps is put back after each step,
+            but for models that read the mask themselves.
         dtype: of activations.
     """
 
@@ -51,7 +52,10 @@ class Job:
 
 @dataclass(frozen=True)
 class StepGraph:
-    """The graph of a step and its values; ``preview`` is RGBA, one word a latent pixel."""
+    """The graph of a step and its values; ``preview`` is RGBA, one word a latent pixel.
+
+    ``condition`` is what an inpainting model reads beside the latents.
+    """
 
     graph: Graph
     x: Value
@@ -66,6 +70,7 @@ class StepGraph:
     init: Value | None
     init_noise: Value | None
     mask: Value | None
+    condition: Value | None
 
 
 def build_step(model: ImageModel, job: Job) -> StepGraph:
@@ -95,12 +100,15 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
         freq_shift=config.freq_shift,
     )
     added = added_value(config, job.size.batch)
-    predicted, keys = build_unet(layers, config, job.size, entering, time, added)
+    condition = condition_value(model.files, job.size)
+    predicted, keys = build_unet(
+        layers, config, job.size, entering, time, added, condition=condition
+    )
     shown = latents("shown", Role.CACHE)
     kept = {"history": history, "noise": noise, "shown": shown}
     layers.change("scheduler_step", {**loop, "model": predicted, **kept})
     init = init_noise = mask = None
-    if job.inpaint:
+    if job.inpaint and condition is None:
         init, init_noise = latents("init", Role.INPUT), latents("init_noise", Role.INPUT)
         mask = Value("mask", latent_desc(1, job.height, job.width, 1), Role.INPUT)
         layers.change("inpaint_blend", {**loop, "init": init, "noise": init_noise, "mask": mask})
@@ -124,6 +132,7 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
         init,
         init_noise,
         mask,
+        condition,
     )
 
 

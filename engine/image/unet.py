@@ -90,22 +90,26 @@ def build_unet(
     time: Value,
     added: Value | None = None,
     out: Value | None = None,
+    condition: Value | None = None,
 ) -> tuple[Value, dict[str, Value]]:
     """Latents to the prediction, f32 ``[batch, height, width, out_channels]``.
 
     Args:
-        x: latents, f32 ``[batch, height, width, in_channels]``.
+        x: latents, f32 ``[batch, height, width, in_channels]``, or as many as are left by
+            ``condition``, whose channels follow theirs.
         time: sines and cosines of the time step, f32 ``[batch, block_out_channels[0]]``.
         added: SDXL's pooled text and sizes, f32 ``[batch, added_dim]``; for LCM models the
             embedded guidance, f32 ``[batch, time_cond_dim]``.
         out: where the prediction goes; else it is an activation.
+        condition: for inpainting models the mask, then the latents of the masked picture, f32
+            ``[batch, height, width, 1 + latent channels]``.
 
     Returns:
         the prediction, and the keys and values to bind, which :func:`build_context` makes.
     """
     keys = key_values(config, size, layers.dtype, Role.INPUT)
     context = Context(config, keys, _time_embedding(layers, config, time, added), size.batch)
-    x = layers.conv(x, "conv_in")
+    x = layers.conv(x, "conv_in", fused={"skip": condition})
     skips = [x]
     x = _down(layers, config, context, x, skips)
     x = resnet(layers, context, x, "mid_block.resnets.0")
