@@ -72,6 +72,7 @@ class Denoiser:
     step: StepGraph
     context: ContextGraph
     speed: float
+    _whole: CommandList | None = None
     _pieces: list[CommandList] = field(default_factory=list[CommandList])
     _ring: ReadbackRing | None = None
 
@@ -101,9 +102,15 @@ class Denoiser:
         self.model.workspace.forget(["unet.step", "unet.context"])
 
     def prepare(self) -> None:
-        """Compile and bind both programs, where that is not done yet."""
-        for name in ("unet.context", "unet.step"):
-            self.model.workspace.program(name)
+        """Compile and bind both programs, where that is not done yet.
+
+        A program that was bound again, because the arena was made anew, is cut into pieces again.
+        """
+        workspace = self.model.workspace
+        workspace.program("unet.context")
+        whole = workspace.program("unet.step").commands
+        if whole is not self._whole:
+            self._whole, self._pieces = whole, []
 
     @property
     def operations(self) -> float:
@@ -116,6 +123,7 @@ class Denoiser:
         Returns:
             the final latents [count, h, w, c], or None when cancelled.
         """
+        self.prepare()
         self._begin(start)
         submit(self.model.device, [self.model.workspace.program("unet.context").commands])
         ring = self._ring or ReadbackRing(self.model.device, self.step.preview.nbytes, 2)
@@ -170,12 +178,11 @@ class Denoiser:
         ring.filled(submit(device, [pieces[-1]], copies))
 
     def _cut(self) -> Sequence[CommandList]:
+        assert self._whole is not None
         if not self._pieces:
-            workspace = self.model.workspace
-            commands = workspace.program("unet.step").commands
-            costs = workspace.registered("unet.step").costs
+            costs = self.model.workspace.registered("unet.step").costs
             most = self.speed * SUBMIT_SECONDS
-            self._pieces = cut(self.model.device, commands, costs, most)
+            self._pieces = cut(self.model.device, self._whole, costs, most)
         return self._pieces
 
     def _take(self, ring: ReadbackRing, on_call: OnCall, call: int, last: float) -> float:
