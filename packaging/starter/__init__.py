@@ -1,0 +1,1 @@
+"""How the starter image model was made: its pictures, its captions, its training."""
