@@ -123,6 +123,11 @@ def checked_shaders() -> bool:
     return os.environ.get("DRIFTWOOD_CHECKED_SHADERS", "") not in ("", "0")
 
 
+def pipeline_key(source: str, slots: Sequence[BindingSlot]) -> tuple[bytes, tuple[Any, ...]]:
+    """What a device keeps a compiled pipeline under."""
+    return (hashlib.blake2b(source.encode(), digest_size=16).digest(), tuple(slots))
+
+
 def compile_pipeline(
     device: Device, source: str, slots: Sequence[BindingSlot], label: str
 ) -> Pipeline:
@@ -131,25 +136,47 @@ def compile_pipeline(
     Raises:
         ShaderError: the compiler's own words, with the source attached.
     """
-    key = (hashlib.blake2b(source.encode(), digest_size=16).digest(), tuple(slots))
+    key = pipeline_key(source, slots)
     cached = device.pipelines.get(key)
     if cached is not None:
         return cached
     device.check()
-    code = prelude(device.caps, source) + source
     try:
-        layout = _bind_group_layout(device, slots)
-        module = _shader_module(device, code, label)
-        raw = device.raw.create_compute_pipeline(
-            label=label,
-            layout=device.raw.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={"module": module, "entry_point": "main"},
-        )
+        layout, request = _request(device, source, slots, label)
+        raw = device.raw.create_compute_pipeline(**request)
     except Exception as error:
+        code = prelude(device.caps, source) + source
         raise ShaderError(f"The shader {label} does not compile here: {error}", code) from error
     pipeline = Pipeline(raw, layout, tuple(slots), label)
     device.pipelines[key] = pipeline
     return pipeline
+
+
+def begin_pipeline(
+    device: Device, source: str, slots: Sequence[BindingSlot], label: str
+) -> tuple[Pipeline, Any]:
+    """Begin to compile on the library's own threads.
+
+    Returns:
+        the pipeline but for its ``raw``, and the library's promise of that.
+    """
+    device.check()
+    layout, request = _request(device, source, slots, label)
+    promise = device.raw.create_compute_pipeline_async(**request)
+    return Pipeline(None, layout, tuple(slots), label), promise
+
+
+def _request(
+    device: Device, source: str, slots: Sequence[BindingSlot], label: str
+) -> tuple[Any, dict[str, Any]]:
+    """The layout of a pipeline, and the arguments that ask for it."""
+    layout = _bind_group_layout(device, slots)
+    module = _shader_module(device, prelude(device.caps, source) + source, label)
+    return layout, {
+        "label": label,
+        "layout": device.raw.create_pipeline_layout(bind_group_layouts=[layout]),
+        "compute": {"module": module, "entry_point": "main"},
+    }
 
 
 def _shader_module(device: Device, code: str, label: str) -> Any:

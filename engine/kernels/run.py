@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.gpu.commands import Command, CommandList, record, submit
+from engine.gpu.compiling import Source, compile_all
 from engine.gpu.device import Device, Texture
 from engine.gpu.ledger import Purpose
 from engine.gpu.shaders import BufferRange, bind, compile_pipeline
@@ -55,6 +56,7 @@ def prepare(device: Device, dispatches: Sequence[Dispatch], store: Store) -> Com
     Raises:
         ShaderError: a shader does not compile, or a binding does not fit.
     """
+    compile_dispatches(device, dispatches)
     commands: list[Command] = []
     for dispatch in dispatches:
         shader = generate(dispatch, device.caps)
@@ -65,6 +67,16 @@ def prepare(device: Device, dispatches: Sequence[Dispatch], store: Store) -> Com
         group = bind(device, pipeline, resources)
         commands.append(Command(pipeline, group, dispatch.grid, dispatch.label))
     return record(device, commands)
+
+
+def compile_dispatches(device: Device, dispatches: Sequence[Dispatch]) -> None:
+    """Compile what dispatches need, several at once where the device gains by it."""
+    sources: dict[str, Source] = {}
+    for dispatch in dispatches:
+        shader = generate(dispatch, device.caps)
+        label = dispatch.label or dispatch.template
+        sources.setdefault(shader.source, Source(shader.source, shader.slots, label))
+    compile_all(device, list(sources.values()))
 
 
 def allocate(device: Device, desc: TensorDesc, purpose: Purpose) -> BufferRange | Texture:
