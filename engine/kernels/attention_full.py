@@ -46,6 +46,7 @@ class Variant:
         columns: invocations of a line; a tile has four keys for each ("matrix": keys of a tile).
         lane_queries: queries of a line ("matrix": units high that a subgroup is).
         chunk: slices of a head in workgroup memory at once ("matrix": all).
+        prefetch: the next keys and values are read while these are at work ("matrix").
     """
 
     style: str
@@ -53,6 +54,7 @@ class Variant:
     columns: int = 0
     lane_queries: int = 1
     chunk: int = 0
+    prefetch: bool = False
 
     @property
     def name(self) -> str:
@@ -60,7 +62,8 @@ class Variant:
         if self.style == "software":
             return "software"
         if self.style == "matrix":
-            return f"matrix-{self.lines}x{self.lane_queries}x{self.columns}"
+            tail = "-p" if self.prefetch else ""
+            return f"matrix-{self.lines}x{self.lane_queries}x{self.columns}{tail}"
         return f"{self.style}-{self.lines * self.lane_queries}x{4 * self.columns}x{self.chunk}"
 
     def workgroup_bytes(self, slices: int) -> int:
@@ -76,12 +79,17 @@ class Variant:
 
 
 SOFTWARE = Variant("software")
-_MATRIX = (
-    Variant("matrix", 4, 64, 1),
-    Variant("matrix", 8, 32, 1),
-    Variant("matrix", 4, 32, 2),
-    Variant("matrix", 4, 32, 1),
-    Variant("matrix", 2, 32, 1),
+_MATRIX = tuple(
+    Variant("matrix", lines, keys, over, prefetch=prefetch)
+    for lines, keys, over in (
+        (4, 64, 1),
+        (4, 64, 2),
+        (4, 32, 2),
+        (8, 32, 1),
+        (4, 32, 1),
+        (2, 32, 1),
+    )
+    for prefetch in (True, False)
 )
 VARIANTS: tuple[Variant, ...] = (
     SOFTWARE,
@@ -186,14 +194,20 @@ def _unit(variant: Variant, caps: Capabilities) -> MatrixShape | None:
     """The largest unit of f16 inputs and f32 sums that tiles are made of, if there is one."""
 
     def fits(shape: MatrixShape) -> bool:
-        own = shape.m * variant.lane_queries
         rest = variant.columns % shape.n or variant.columns % shape.k or shape.n % VEC
-        even = caps.subgroup % own == 0 or own % caps.subgroup == 0
+        own = shape.m * variant.lane_queries
+        per = _lanes_of_row(own, caps)
+        even = not (own * per % caps.subgroup or variant.columns % (VEC * per))
         return (shape.input, shape.output) == ("f16", "f32") and not rest and even
 
     if not caps.f16 or not caps.subgroup:
         return None
     return max(filter(fits, caps.matrix), key=lambda s: s.m * s.n * s.k, default=None)
+
+
+def _lanes_of_row(own_rows: int, caps: Capabilities) -> int:
+    """Lanes that share the scores of a row: two read from different banks where one would not."""
+    return max(2, caps.subgroup // own_rows)
 
 
 def _fits_matrix(variant: Variant, node: Node, caps: Capabilities) -> bool:
@@ -205,7 +219,7 @@ def _fits_matrix(variant: Variant, node: Node, caps: Capabilities) -> bool:
     units = variant.lane_queries * (-(-sizes.head_dim // shape.n) * 2)  # of sums, and of queries
     made = _matrix_params(variant, sizes, caps)
     rows, keys = made["rows"], variant.columns
-    nbytes = 2 * made["tile_rows"] * made["pitch"] + rows * (4 * (keys + 4) + 2 * (keys + 8) + 16)
+    nbytes = 2 * made["tile_rows"] * made["pitch"] + rows * (6 * (keys + 8) + 4) + 4
     return nbytes <= caps.limits.workgroup_bytes and units <= MOST_UNITS
 
 
@@ -219,6 +233,9 @@ def _matrix_params(variant: Variant, sizes: Sizes, caps: Capabilities) -> dict[s
         "shape": shape,
         "lanes": caps.subgroup,
         "over": variant.lane_queries,
+        "per": _lanes_of_row(shape.m * variant.lane_queries, caps),
+        "prefetch": variant.prefetch,
+        "log2e": math.log2(math.e),
         "rows": rows,
         "key_tile": variant.columns,
         "size": variant.lines * caps.subgroup,

@@ -182,6 +182,11 @@ fn multiply(a: Left, b: Right, c: Sums) -> Sums {
     }
     return r;
 }
+fn sums_at(at: u32, pitch: u32) -> Sums {
+    var r: Sums;
+    for (var i = 0u; i < 32u + nothing(); i++) { r[i] = scores[at + i / 4u * pitch + i % 4u]; }
+    return r;
+}
 fn store(at: u32, value: Sums, pitch: u32) {
     var r = value;
     for (var i = 0u; i < 32u + nothing(); i++) { scores[at + i / 4u * pitch + i % 4u] = r[i]; }
@@ -208,11 +213,12 @@ def emulated(source: str) -> str:
         source += LOAD_LEFT.replace("SOURCE", name)
     source = source.replace("subgroupMatrixLoad<Right>(&tile, ", "load_right(")
     source = source.replace("subgroupMatrixMultiplyAccumulate", "multiply")
+    source = re.sub(r"subgroupMatrixLoad<Sums>\(&scores, (.*?), false, ", r"sums_at(\1, ", source)
     source = re.sub(r"subgroupMatrixStore\(&scores, (.*?), false, ", r"store(\1, ", source)
     return source + UNITS
 
 
-MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2))
+MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2, prefetch=True))
 
 
 @pytest.mark.skipif(
@@ -221,7 +227,9 @@ MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2))
 )
 @pytest.mark.parametrize("way", MATRIX_WAYS, ids=lambda way: way.name)
 @pytest.mark.parametrize(
-    ("keys", "dim", "causal"), [(19, 12, False), (13, 8, True)], ids=["cross", "causal"]
+    ("keys", "dim", "causal", "rise"),
+    [(19, 12, False, 0.0), (13, 8, True, 0.0), (30, 8, False, 9.0)],
+    ids=["cross", "causal", "rising scores"],
 )
 def test_matrix_units(
     full: Device,
@@ -230,7 +238,9 @@ def test_matrix_units(
     keys: int,
     dim: int,
     causal: bool,
+    rise: float,
 ) -> None:
+    """``rise`` makes later keys score higher, so that sums are scaled on the way."""
     caps = replace(full.caps, matrix=(MatrixShape(8, 4, 8, "f16", "f32"),))
 
     def generated(dispatch: Dispatch, _: Capabilities) -> Shader:
@@ -251,6 +261,8 @@ def test_matrix_units(
         given[part]: rng.normal(size=(batch, n, heads * dim)).astype(np.float16)
         for part, n in shapes.items()
     }
+    arrays[given["q"]] = np.abs(arrays[given["q"]])
+    arrays[given["k"]] += np.linspace(0, rise, keys, dtype=np.float16)[:, None]
     want = reference(*arrays.values(), heads, causal)
     node = graph.nodes[0]
     dispatches = attention_full.lower(node, caps, way)

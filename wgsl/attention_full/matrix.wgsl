@@ -1,16 +1,19 @@
-// Attention of whole sequences on matrix units: f16 inputs, f32 sums.
+// Attention of whole sequences on matrix units, in the flash manner: f16 inputs, f32 sums.
 //     o[b, i, head] = softmax over j of (q[b, i, head] . k[b, j, head] * scale) times v[b, j, head]
 // Bindings: q [b n, ..], k and v [b m, ..] (heads side by side, from slice q_offset and so on; one
 // value may be bound as several), o [b n, heads D] (written).
 //
-// A workgroup owns ROWS queries of one head, a subgroup {{ over }} x {{ shape.m }} of them. Sums inside
-// matrix units cannot be rescaled row by row when a larger score turns up. So there are two passes
-// over the keys: the first only finds each query's largest score, the second weighs and adds.
+// A workgroup owns ROWS queries of one head, a subgroup {{ over }} x {{ shape.m }} of them, and walks the keys in
+// tiles. Sums inside matrix units cannot be scaled row by row, so weights are taken relative to a
+// score that need not be the largest: only when a row finds one more than LEAP (in powers of two)
+// above it do all sums pass through workgroup memory to be scaled. After the first tiles that is
+// rare, and until then a weight is at most 2^LEAP, which f16 holds.
 //
 // Workgroup memory: tile holds KEYS keys and, after them, KEYS values, [position][D] with zeros up to
 // whole units (the queries pass through it on their way into matrices); scores [ROWS][KEYS] f32;
-// weights the same in f16. In scores and weights a subgroup only touches its own rows; PER lanes
-// share one.
+// weights the same in f16. In scores and weights a subgroup only touches its own rows; {{ per }} lanes
+// share one, and take turns with its vectors of four keys. The pitches keep neighbouring rows in
+// different banks.
 
 const QUERIES: u32 = {{ queries }}u;
 const KEYS_IN_ALL: u32 = {{ keys }}u;
@@ -18,25 +21,28 @@ const ROWS: u32 = {{ rows }}u;
 const KEYS: u32 = {{ key_tile }}u;
 const SIZE: u32 = {{ size }}u;
 const PITCH: u32 = {{ pitch }}u;
-const SCORE_PITCH: u32 = {{ key_tile + 4 }}u;
+const SCORE_PITCH: u32 = {{ key_tile + 8 }}u;
 const WEIGHT_PITCH: u32 = {{ key_tile + 8 }}u;
+const LEAP: f32 = 8.0;
 {% set m = shape.m %}{% set n = shape.n %}{% set k = shape.k %}
 {% set own_rows = m * over %}
-{% set per = [lanes // own_rows, 1] | max %}
-{% set rows_of_lane = [own_rows // lanes, 1] | max %}
-{% set part = key_tile // per %}
+{% set rows_of_lane = own_rows * per // lanes %}
+{% set turns = key_tile // (4 * per) %}
 {% set deep = (4 * slices + k - 1) // k %}
 {% set wide = (4 * slices + n - 1) // n %}
 {% set padded = ([deep * k, wide * n] | max) // 4 %}
+{% set masked = causal or keys % key_tile %}
+{% set each = (key_tile * padded + size - 1) // size %}
 
 alias Left = subgroup_matrix_left<f16, {{ k }}, {{ m }}>;
 alias Right = subgroup_matrix_right<f16, {{ n }}, {{ k }}>;
 alias Sums = subgroup_matrix_result<f32, {{ n }}, {{ m }}>;
 
 var<workgroup> tile: array<f16, {{ tile_rows * pitch }}>;
-var<workgroup> scores: array<f32, {{ rows * (key_tile + 4) }}>;
+var<workgroup> scores: array<f32, {{ rows * (key_tile + 8) }}>;
 var<workgroup> weights: array<f16, {{ rows * (key_tile + 8) }}>;
-var<workgroup> totals: array<f32, {{ rows * per }}>;
+var<workgroup> factors: array<f32, {{ rows }}>;  // what the sums of a row are to be multiplied by
+var<workgroup> leapt: u32;  // 1 where a row of this tile did
 
 fn put(at: u32, v: vec4<f16>) {
     tile[at] = v.x;
@@ -45,51 +51,125 @@ fn put(at: u32, v: vec4<f16>) {
     tile[at + 3u] = v.w;
 }
 
-{% macro guarded(name, row, offset) %}
+fn scores_of(at: u32) -> vec4<f32> {
+    return vec4<f32>(scores[at], scores[at + 1u], scores[at + 2u], scores[at + 3u]);
+}
+{% set offsets = {"q": q_offset, "k": k_offset, "v": v_offset} %}
+{% for name in "qkv" %}
+
+fn read_{{ name }}(row: u32, head: u32, s: u32) -> vec4<f16> {
 {% if padded > slices %}
-if (s < {{ slices }}u) {
-    v = {{ name }}_at_h({{ row }}, {{ offset }}u + head * {{ slices }}u + s);
-}
-{% else %}
-v = {{ name }}_at_h({{ row }}, {{ offset }}u + head * {{ slices }}u + s);
-{% endif %}
-{% endmacro %}
-{% macro loader(name, first) %}
-fn load_{{ name }}(b: u32, head: u32, at: u32, index: u32) {
-    for (var i = index; i < {{ key_tile * padded }}u; i += SIZE) {
-        let s = i % {{ padded }}u;
-        let row = b * KEYS_IN_ALL + min(at + i / {{ padded }}u, KEYS_IN_ALL - 1u);
-        var v = vec4<f16>(0.0h);
-        {{ guarded(name, "row", q_offset if name == "q" else (k_offset if name == "k" else v_offset)) | indent(8) }}
-        put(({{ first }} + i / {{ padded }}u) * PITCH + 4u * s, v);
+    if (s >= {{ slices }}u) {
+        return vec4<f16>(0.0h);
     }
+{% endif %}
+    return {{ name }}_at_h(row, {{ offsets[name] }}u + head * {{ slices }}u + s);
 }
+{% endfor %}
+{% macro position(i) %}{{ "(index + %du)" % (i * size) if i else "index" }}{% endmacro %}
+{% macro guard(i) %}{{ "if (%s < %du) " % (position(i), key_tile * padded) if (i + 1) * size > key_tile * padded }}{% endmacro %}
+{# Bring the keys and values of the tile from `at` on into registers, and from there into the tile. #}
+{% macro fetch(at) %}
+{% for i in range(each) %}
+{
+    let row = b * KEYS_IN_ALL + min({{ at }} + {{ position(i) }} / {{ padded }}u, KEYS_IN_ALL - 1u);
+    fetched_k{{ i }} = read_k(row, head, {{ position(i) }} % {{ padded }}u);
+    fetched_v{{ i }} = read_v(row, head, {{ position(i) }} % {{ padded }}u);
+}
+{% endfor %}
 {% endmacro %}
-{{ loader("k", "0u") }}
-{{ loader("v", "KEYS") }}
-fn seen(key: u32, query: u32) -> bool {
-    return key {{ "<= query" if causal else "< KEYS_IN_ALL" }};
+{% macro stash() %}
+{% for i in range(each) %}
+{{ guard(i) }}{
+    let to = {{ position(i) }} / {{ padded }}u * PITCH + {{ position(i) }} % {{ padded }}u * 4u;
+    put(to, fetched_k{{ i }});
+    put(to + KEYS * PITCH, fetched_v{{ i }});
 }
+{% endfor %}
+{% endmacro %}
+{# The scores of this subgroup's rows against all keys of the tile. #}
 {% macro multiply_keys() %}
 {% for c in range(key_tile // n) %}
-        {
+{
 {% for o in range(over) %}
-            var sums_{{ o }} = Sums();
+    var sums_{{ o }} = Sums();
 {% endfor %}
 {% for d in range(deep) %}
-            {
-                let key = subgroupMatrixLoad<Right>(&tile, {{ c * n * pitch + d * k }}u, true, PITCH);
+    {
+        let key = subgroupMatrixLoad<Right>(&tile, {{ c * n * pitch + d * k }}u, true, PITCH);
 {% for o in range(over) %}
-                sums_{{ o }} = subgroupMatrixMultiplyAccumulate(q_{{ o }}_{{ d }}, key, sums_{{ o }});
+        sums_{{ o }} = subgroupMatrixMultiplyAccumulate(q_{{ o }}_{{ d }}, key, sums_{{ o }});
 {% endfor %}
-            }
+    }
 {% endfor %}
 {% for o in range(over) %}
-            subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, sums_{{ o }}, false, SCORE_PITCH);
+    subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, sums_{{ o }}, false, SCORE_PITCH);
 {% endfor %}
-        }
+}
 {% endfor %}
 {% endmacro %}
+{# One row's scores become weights; `total`, `most` and the row's factor follow. #}
+{% macro weigh(r) %}
+{
+    let row = my_rows + lane / {{ per }}u + {{ r * (lanes // per) }}u;
+{% if masked %}
+    let last = {{ "min(first_query + row, KEYS_IN_ALL - 1u)" if causal else "KEYS_IN_ALL - 1u" }};
+{% endif %}
+{% for j in range(turns) %}
+    var s{{ j }} = scores_of(row * SCORE_PITCH + my_keys + {{ 4 * per * j }}u) * {{ scale * log2e }};
+{% if masked %}
+    s{{ j }} = select(vec4<f32>(-1e9), s{{ j }}, vec4<u32>(at + my_keys + {{ 4 * per * j }}u) + vec4<u32>(0u, 1u, 2u, 3u) <= vec4<u32>(last));
+{% endif %}
+{% endfor %}
+    let fours = {% for j in range(turns - 1) %}max({% endfor %}s0{% for j in range(1, turns) %}, s{{ j }}){% endfor %};
+    var largest = max(max(fours.x, fours.y), max(fours.z, fours.w));
+{% for bit in [1, 2, 4, 8, 16] if bit < per %}
+    largest = max(largest, subgroupShuffleXor(largest, {{ bit }}u));
+{% endfor %}
+    var factor = 1.0;
+    if (largest > most_{{ r }} + LEAP) {
+        factor = exp2(max(most_{{ r }} - largest, -126.0));
+        most_{{ r }} = largest;
+        leapt = 1u;
+    }
+    if (lane % {{ per }}u == 0u) {
+        factors[row] = factor;
+    }
+    var sum = vec4<f32>(0.0);
+{% for j in range(turns) %}
+    {
+        let weight = exp2(max(s{{ j }} - most_{{ r }}, vec4<f32>(-126.0)));
+        sum += weight;
+        let to = row * WEIGHT_PITCH + my_keys + {{ 4 * per * j }}u;
+        weights[to] = f16(weight.x);
+        weights[to + 1u] = f16(weight.y);
+        weights[to + 2u] = f16(weight.z);
+        weights[to + 3u] = f16(weight.w);
+    }
+{% endfor %}
+    total_{{ r }} = fma(total_{{ r }}, factor, (sum.x + sum.y) + (sum.z + sum.w));
+}
+{% endmacro %}
+{# All sums through workgroup memory, `round` blocks of channels at a time. #}
+{% set round = key_tile // n %}
+{% macro rescale() %}
+{% for first in range(0, wide, round) %}
+{% set made = [round, wide - first] | min %}
+{% for o in range(over) %}{% for c in range(made) %}
+subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, out_{{ o }}_{{ first + c }}, false, SCORE_PITCH);
+{% endfor %}{% endfor %}
+workgroupBarrier();
+for (var i = index; i < {{ rows * made * n }}u; i += SIZE) {
+    let row = i / {{ made * n }}u;
+    scores[row * SCORE_PITCH + i % {{ made * n }}u] *= factors[row];
+}
+workgroupBarrier();
+{% for o in range(over) %}{% for c in range(made) %}
+out_{{ o }}_{{ first + c }} = subgroupMatrixLoad<Sums>(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, false, SCORE_PITCH);
+{% endfor %}{% endfor %}
+{% endfor %}
+{% endmacro %}
+
 @compute @workgroup_size({{ size }})
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) index: u32) {
     let flat = id.x + id.y * {{ grid_x }}u;
@@ -99,114 +179,98 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     if (b >= {{ batch }}u) {
         return;
     }
-    let my_rows = index / {{ lanes }}u * {{ own_rows }}u;
     let lane = index % {{ lanes }}u;
-    // Lane and keys of a tile: PER lanes look at a row, or a lane looks at several rows.
-    let row = my_rows + lane{{ " / %du" % per if per > 1 }};
-    let my_keys = {{ "lane %% %du * %du" % (per, part) if per > 1 else "0u" }};
-{% if causal %}
-    let end = min(first_query + ROWS, KEYS_IN_ALL);
-{% else %}
-    let end = KEYS_IN_ALL;
-{% endif %}
+    let my_rows = index / {{ lanes }}u * {{ own_rows }}u;
+    let my_keys = lane % {{ per }}u * 4u;  // the first of this lane's
+    let end = {{ "min(first_query + ROWS, KEYS_IN_ALL)" if causal else "KEYS_IN_ALL" }};
 
 {% for o in range(over) %}{% for d in range(deep) %}
     var q_{{ o }}_{{ d }}: Left;
 {% endfor %}{% endfor %}
     for (var i = index; i < {{ rows * padded }}u; i += SIZE) {
-        let s = i % {{ padded }}u;
-        let r = b * QUERIES + min(first_query + i / {{ padded }}u, QUERIES - 1u);
-        var v = vec4<f16>(0.0h);
-        {{ guarded("q", "r", q_offset) | indent(8) }}
-        put(i / {{ padded }}u * PITCH + 4u * s, v);
+        let row = b * QUERIES + min(first_query + i / {{ padded }}u, QUERIES - 1u);
+        put(i / {{ padded }}u * PITCH + i % {{ padded }}u * 4u, read_q(row, head, i % {{ padded }}u));
     }
     workgroupBarrier();
 {% for o in range(over) %}{% for d in range(deep) %}
     q_{{ o }}_{{ d }} = subgroupMatrixLoad<Left>(&tile, (my_rows + {{ o * m }}u) * PITCH + {{ d * k }}u, false, PITCH);
 {% endfor %}{% endfor %}
-
 {% for r in range(rows_of_lane) %}
-    var most_{{ r }} = -1e9;
-    var total_{{ r }} = 0.0;
+    var most_{{ r }} = -1e9;  // what this row's weights are relative to
+    var total_{{ r }} = 0.0;  // of this lane's keys only, until the end
 {% endfor %}
-    for (var at = 0u; at < end; at += KEYS) {
-        workgroupBarrier();
-        load_k(b, head, at, index);
-        workgroupBarrier();
-{{ multiply_keys() }}
-        workgroupBarrier();
-        for (var j = 0u; j < {{ part }}u; j++) {
-{% for r in range(rows_of_lane) %}
-            if (seen(at + my_keys + j, first_query + row + {{ r * lanes }}u)) {
-                most_{{ r }} = max(most_{{ r }}, scores[(row + {{ r * lanes }}u) * SCORE_PITCH + my_keys + j]);
-            }
-{% endfor %}
-        }
-    }
-{% if per > 1 %}
-    totals[index] = most_0;
-    workgroupBarrier();
-{% for p in range(per) %}
-    most_0 = max(most_0, totals[index / {{ per }}u * {{ per }}u + {{ p }}u]);
-{% endfor %}
-{% endif %}
-
 {% for o in range(over) %}{% for c in range(wide) %}
     var out_{{ o }}_{{ c }}: Sums;
 {% endfor %}{% endfor %}
+{% for i in range(each) %}
+    var fetched_k{{ i }}: vec4<f16>;
+    var fetched_v{{ i }}: vec4<f16>;
+{% endfor %}
+{% if prefetch %}
+    {{ fetch("0u") | indent(4) }}
+{% endif %}
     for (var at = 0u; at < end; at += KEYS) {
         workgroupBarrier();
-        load_k(b, head, at, index);
-        load_v(b, head, at, index);
-        workgroupBarrier();
-{{ multiply_keys() }}
-        workgroupBarrier();
-        for (var j = 0u; j < {{ part }}u; j++) {
-{% for r in range(rows_of_lane) %}
-            {
-                let score = scores[(row + {{ r * lanes }}u) * SCORE_PITCH + my_keys + j];
-                let weight = exp(clamp((score - most_{{ r }}) * {{ scale }}, -80.0, 0.0));
-                let kept = select(0.0, weight, seen(at + my_keys + j, first_query + row + {{ r * lanes }}u));
-                total_{{ r }} += kept;
-                weights[(row + {{ r * lanes }}u) * WEIGHT_PITCH + my_keys + j] = f16(kept);
-            }
-{% endfor %}
+        if (index == 0u) {
+            leapt = 0u;
         }
+{% if not prefetch %}
+        {{ fetch("at") | indent(8) }}
+{% endif %}
+        {{ stash() | indent(8) }}
         workgroupBarrier();
+{% if prefetch %}
+        if (at + KEYS < end) {
+            {{ fetch("at + KEYS") | indent(12) }}
+        }
+{% endif %}
+        {{ multiply_keys() | indent(8) }}
+        workgroupBarrier();
+{% for r in range(rows_of_lane) %}
+        {{ weigh(r) | indent(8) }}
+{% endfor %}
+        // The first tile has no sums to scale.
+        if (workgroupUniformLoad(&leapt) * at > 0u) {
+            {{ rescale() | indent(12) }}
+        }
 {% for d in range(key_tile // k) %}
         {
 {% for o in range(over) %}
             let w_{{ o }} = subgroupMatrixLoad<Left>(&weights, (my_rows + {{ o * m }}u) * WEIGHT_PITCH + {{ d * k }}u, false, WEIGHT_PITCH);
 {% endfor %}
 {% for c in range(wide) %}
-            let value_{{ c }} = subgroupMatrixLoad<Right>(&tile, {{ (key_tile + d * k) * pitch + c * n }}u, false, PITCH);
+            {
+                let value = subgroupMatrixLoad<Right>(&tile, {{ (key_tile + d * k) * pitch + c * n }}u, false, PITCH);
 {% for o in range(over) %}
-            out_{{ o }}_{{ c }} = subgroupMatrixMultiplyAccumulate(w_{{ o }}, value_{{ c }}, out_{{ o }}_{{ c }});
+                out_{{ o }}_{{ c }} = subgroupMatrixMultiplyAccumulate(w_{{ o }}, value, out_{{ o }}_{{ c }});
 {% endfor %}
+            }
 {% endfor %}
         }
 {% endfor %}
     }
-    workgroupBarrier();
 {% for r in range(rows_of_lane) %}
-    totals[{{ "index" if per > 1 else "row + %du" % (r * lanes) }}] = total_{{ r }};
+    {
+        var total = total_{{ r }};
+{% for bit in [1, 2, 4, 8, 16] if bit < per %}
+        total += subgroupShuffleXor(total, {{ bit }}u);
 {% endfor %}
-{% set round = key_tile // n %}
+        factors[my_rows + lane / {{ per }}u + {{ r * (lanes // per) }}u] = 1.0 / total;
+    }
+{% endfor %}
 {% for first in range(0, wide, round) %}
-    workgroupBarrier();
 {% set made = [round, wide - first] | min %}
+    workgroupBarrier();
 {% for o in range(over) %}{% for c in range(made) %}
     subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, out_{{ o }}_{{ first + c }}, false, SCORE_PITCH);
 {% endfor %}{% endfor %}
     workgroupBarrier();
     for (var i = index; i < {{ rows * made * n // 4 }}u; i += SIZE) {
-        let mine = i / {{ made * n // 4 }}u;
+        let row = i / {{ made * n // 4 }}u;
         let s = {{ first * n // 4 }}u + i % {{ made * n // 4 }}u;
-        let start = mine * SCORE_PITCH + i % {{ made * n // 4 }}u * 4u;
-        let sum = vec4<f32>(scores[start], scores[start + 1u], scores[start + 2u], scores[start + 3u]);
-        let weight = {% for p in range(per) %}totals[mine * {{ per }}u + {{ p }}u]{{ " + " if not loop.last }}{% endfor %};
-        if (first_query + mine < QUERIES{{ " && s < %du" % slices if wide * n > 4 * slices }}) {
-            o_put(b * QUERIES + first_query + mine, head * {{ slices }}u + s, sum / weight);
+        if (first_query + row < QUERIES{{ " && s < %du" % slices if wide * n > 4 * slices }}) {
+            let sum = scores_of(row * SCORE_PITCH + i % {{ made * n // 4 }}u * 4u);
+            o_put(b * QUERIES + first_query + row, head * {{ slices }}u + s, sum * factors[row]);
         }
     }
 {% endfor %}
