@@ -2,7 +2,8 @@
 
 The first word of a prompt directs it: ``/error CODE`` fails with that code after two steps,
 ``/crash`` ends the process there, ``/hang`` stays in one step until stopped. Prompts have a token a
-word and are cut at LIMIT.
+word and are cut at LIMIT. A pixel needs PIXEL bytes, of which FREE are free. A file's name tells
+what it is: a LoRA (with ``xl`` in it one for SDXL), a VAE, or with ``bad`` in it none of both.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 STARTER = "starter-image"
 OTHER = "stable-diffusion-1.5"
 LIMIT = 32
+PIXEL, FREE = 2048, 1024 * MIB
+ROOM = (720, 720)  # a square that fits into FREE
 NAMES = ("apple", "rocket", "heart", "ladybug")
 PROMPTS = (
     "a red apple",
@@ -43,6 +46,7 @@ INFO: dict[str, Any] = {
     "prompts": list(PROMPTS),
     "good_at": "single objects, animals, plants and faces in the look of emoji and clip art",
     "token_limit": LIMIT,
+    "clip_skip": 12,
     "img2img": True,
     "inpaint": True,
 }
@@ -73,6 +77,32 @@ class ImageParts:
         cut = " ".join(words[LIMIT - 2 :]) or None
         self.send(request, "done", tokens=len(words) + 2, limit=LIMIT, cut=cut)
 
+    def do_image_fit(self: FakeWorker, request: Request) -> None:
+        settings = request.fields["settings"]
+        need = settings.get("width", 128) * settings.get("height", 128) * PIXEL
+        fits = need <= FREE
+        self.send(
+            request,
+            "done",
+            need=need,
+            more=need,
+            free=FREE,
+            evicts=None,
+            problem="" if fits else "It is too large.",
+            fits=None if fits else list(ROOM),
+            tiled=False,
+        )
+
+    def do_image_part(self: FakeWorker, request: Request) -> None:
+        name = Path(request.fields["path"]).stem
+        if "bad" in name:
+            self.fail(request, "model_file", f"{name} is no LoRA.")
+        elif "xl" in name:
+            self.fail(request, "unsupported_model", f"{name} was made for Stable Diffusion XL.")
+        else:
+            kind = "vae" if "vae" in name else "lora"
+            self.send(request, "done", kind=kind, name=name, hint="")
+
     def do_image_settings(self: FakeWorker, request: Request) -> None:
         from PIL import Image
 
@@ -98,9 +128,8 @@ class ImageParts:
         seed = settings.get("seed", 1)
         total = settings.get("steps", 20)
         tokens = len(settings["prompt"].split()) + 2
-        self.send(
-            request, "started", seed=seed, tokens=tokens, token_limit=LIMIT, cut=None, warnings=[]
-        )
+        about = {"count": settings.get("count", 1), "tokens": tokens, "token_limit": LIMIT}
+        self.send(request, "started", seed=seed, **about, cut=None, warnings=[])
         began = time.perf_counter()
         files: list[str] = []
         for index in range(settings.get("count", 1)):

@@ -110,12 +110,22 @@ def _image(parser: argparse.ArgumentParser) -> None:
     add("--width", type=_whole(1), metavar="W", help="in pixels, a multiple of 8")
     add("--height", type=_whole(1), metavar="H", help="in pixels, a multiple of 8")
     add("--sampler", choices=SAMPLERS, metavar="NAME", help=", ".join(SAMPLERS))
-    add("--count", type=_whole(1), default=1, metavar="N", help="how many; seeds count up")
-    add("--latents", metavar="FILE.npy", help="start from this noise instead of the seed's")
+    add("--count", type=_whole(1), metavar="N", help="how many; seeds count up")
+    add(
+        "--latents",
+        metavar="FILE.npy",
+        help="start from this noise instead of the seed's; it tells size and count itself",
+    )
     add("--init", metavar="FILE", help="a picture to start from")
     add("--strength", type=_between(0.0, 1.0), metavar="S", help="how much of it is made anew")
     add("--mask", metavar="FILE", help="only the white parts of this picture are made anew")
-    add("--lora", action="append", default=[], metavar="FILE:WEIGHT", help="may be repeated")
+    add(
+        "--lora",
+        action="append",
+        default=[],
+        metavar="FILE[:WEIGHT]",
+        help="add this LoRA, by 1 or this weight; may be repeated",
+    )
     add("--vae", metavar="FILE", help="an autoencoder to use instead of the model's own")
     add("--clip-skip", type=_whole(1), metavar="N", help="1: the text encoder's last layer")
 

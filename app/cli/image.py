@@ -31,6 +31,7 @@ _GIVEN: Final = (
     "width",
     "height",
     "sampler",
+    "count",
     "strength",
     "clip_skip",
 )
@@ -45,7 +46,7 @@ def run_image(options: argparse.Namespace) -> int:
         raise UsageError(f"pictures are written as PNG: name it {Path(output).stem}.png")
     with Session(options) as session:
         model = session.choose_image_model(options.model)
-        teller = _Teller(session, options.count)
+        teller = _Teller(session)
         handlers = {"started": teller.started, "step": teller.step, "picture": teller.picture}
         outcome = session.run(
             "image",
@@ -73,7 +74,6 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     made: dict[str, Any] = {
         "prompt": _prompt(options.prompt),
         "negative": options.negative,
-        "count": options.count,
     }
     made |= {name: value for name in _GIVEN if (value := getattr(options, name)) is not None}
     made |= {name: _absolute(path) for name in _FILES if (path := getattr(options, name))}
@@ -109,12 +109,13 @@ def _absolute(path: str) -> str:
 class _Teller:
     """Progress and warnings on stderr."""
 
-    def __init__(self, session: Session, count: int) -> None:
-        self._session, self._count = session, count
+    def __init__(self, session: Session) -> None:
+        self._session, self._count = session, 1
         self._told: set[str] = set()
 
     def started(self, event: Event) -> None:
         """Handle ``started``."""
+        self._count = event.get("count", 1)
         self.warn(event["warnings"])
         if self._session.verbose:
             say(f"Seed {event['seed']}; {event['tokens']} of {event['token_limit']} tokens.")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
 
 from app.images.drawing import Drawing
+from app.images.files_control import FilesControl
+from app.images.fit import Fit, FitControl, fit_words
 from app.images.gallery_control import GalleryControl
 from app.images.jobs import Job, Live
+from app.images.known import KnownFiles
 from app.images.models import PictureModels
+from app.images.recall import Recall
 from app.images.start_control import StartControl
 from app.images.studio import Studio
 from app.images.values import (
@@ -19,6 +22,7 @@ from app.images.values import (
     adapted,
     defaults_of,
     kept,
+    order,
     random_seed,
     sampler_words,
     shortened,
@@ -26,7 +30,6 @@ from app.images.values import (
 )
 from app.memory.units import join_words
 from app.shell.page import AppContext
-from app.widgets import Action
 from engine.worker.protocol import Event
 
 FORM = "images.form"  # the setting that keeps the form over a restart
@@ -49,11 +52,15 @@ class StudioController(QObject):
         self._context = context
         self._studio = studio
         self._models = models
-        self._counting = self._recalling = 0
+        self._counting = 0
         folder = pictures_folder(context)
         self.drawing = Drawing(context.engine, folder)
         self.gallery = GalleryControl(context, studio, folder)
-        self.start = StartControl(context, studio.form, self._model_size)
+        self._known_files = KnownFiles(context.settings)
+        self.start = StartControl(context, studio.form, self._model_size, self._known_files)
+        self.files = FilesControl(context, studio.form, self._known_files)
+        self.fit = FitControl(context.engine, self)
+        self._recall = Recall(context, studio, models, self._known_files, self._fill, self._draw)
         self._known = ""  # the model whose facts the form shows
         self._count_later = self._timer(COUNT_AFTER_MS, self._count)
         self._keep_later = self._timer(KEEP_AFTER_MS, self._keep)
@@ -72,13 +79,17 @@ class StudioController(QObject):
             self._known = info.model
             form.show_values(self._first_values() if is_first else adapted(old, info))
             self.start.show_small()
+            self.files.show_model(info.model)
             self._count()
+        self._ask_fit()
         self._show_draw()
 
     def draw(self) -> None:
         """Put what the form says into the queue."""
         form = self._studio.form
-        values = form.values()
+        values = form.usable()
+        if self._too_large():
+            return
         if not values.prompt.strip():
             form.show_tokens("", NO_PROMPT, True)
             form.prompt.setFocus()
@@ -87,13 +98,18 @@ class StudioController(QObject):
         form.seed.note_used(seed)
         self._draw(replace(values, seed=seed))
 
+    def page_shown(self) -> None:
+        """The page came to the front: look into the folder, and at the memory."""
+        self.gallery.refresh()
+        self.fit.ask_again()
+
     def open_files(self, paths: list[Path]) -> None:
         """Pictures were dropped: settings inside are recalled, else one starts from it."""
         if not paths:
             return
         path = paths[0]
         if path.suffix.lower() == ".png":
-            self._recall(path, self._start_from)
+            self._recall.use(path, self._start_from)
         else:
             self.start.use(str(path))
 
@@ -114,6 +130,7 @@ class StudioController(QObject):
         self.drawing.shut_down()
         self.gallery.shut_down()
         self.start.shut_down()
+        self.fit.shut_down()
 
     def _connect(self) -> None:
         form, running = self._studio.form, self._studio.running
@@ -121,6 +138,10 @@ class StudioController(QObject):
         form.words_changed.connect(self._count_later.start)
         form.changed.connect(self._keep_later.start)
         form.changed.connect(self._show_draw)
+        form.changed.connect(self._ask_fit)
+        form.fit.size_wanted.connect(self._take_size)
+        self.fit.told.connect(self._show_fit)
+        self._context.engine.worker_started.connect(self.fit.ask_again)
         form.model_chosen.connect(self._models.choose)
         form.models_wanted.connect(lambda: self._context.go_to("models", tab="discover"))
         self._studio.examples.chosen.connect(self._take_example)
@@ -142,62 +163,18 @@ class StudioController(QObject):
 
     def _do_for_form(self, name: str, path: Path) -> None:
         if name == "use":
-            self._recall(path, self._tell_nothing_inside)
+            self._recall.use(path)
         elif name == "vary":
-            self._vary(path)
+            self._recall.vary(path)
         else:
             self._studio.show_gallery()
             self.start.use(str(path))
-
-    def _vary(self, path: Path) -> None:
-        """Draw a picture again with another seed, without touching the form."""
-
-        def hear(event: Event) -> None:
-            settings = _settings_of(event)
-            if settings is None:
-                self._tell_nothing_inside(path, str(event.get("message") or ""))
-                return
-            values = self._recalled(settings)
-            self._studio.show_gallery()
-            self._draw(replace(values, seed=random_seed(), count=1))
-
-        self._context.engine.request("image_settings", hear, path=str(path))
-
-    def _recall(self, path: Path, otherwise: object) -> None:
-        """Put a picture's settings into the form; ``otherwise(path, why)`` if it has none."""
-        self._context.engine.forget(self._recalling)
-
-        def hear(event: Event) -> None:
-            settings = _settings_of(event)
-            if settings is None:
-                assert callable(otherwise)
-                otherwise(path, str(event.get("message") or ""))
-                return
-            before = self._studio.form.values()
-            self._fill(self._recalled(settings))
-            notes = [str(note) for note in event.get("notes") or ()]
-            model = str(event.get("model") or "")
-            if model and model not in dict(self._models.models):
-                notes.append(f"It was made with {model}, which is not here.")
-            elif model:
-                self._models.choose(model)
-            text = " ".join([f"Settings taken from {path.name}.", *notes])
-            undo = Action("Undo", lambda: self._fill(before))
-            self._context.messages.toast(text, undo, seconds=8)
-
-        self._recalling = self._context.engine.request("image_settings", hear, path=str(path))
-
-    def _recalled(self, settings: Mapping[str, object]) -> Values:
-        """A picture's settings; files that it only names must be here to be used."""
-        values = values_from(settings, defaults_of(self._models.info))
-        init = values.init if values.init and Path(values.init).is_file() else ""
-        mask = values.mask if init and values.mask and Path(values.mask).is_file() else ""
-        return replace(values, init=init, mask=mask, count=1)
 
     def _fill(self, values: Values) -> None:
         form = self._studio.form
         form.show_values(values)
         self.start.show_small()
+        self.files.check()
         form.changed.emit()
         self._count()
 
@@ -207,10 +184,7 @@ class StudioController(QObject):
             text = f"{path.name} carries no settings, so it is the start picture now."
             self._context.messages.toast(text)
         else:
-            self._tell_nothing_inside(path, _why)
-
-    def _tell_nothing_inside(self, path: Path, why: str) -> None:
-        self._context.messages.error(why or f"{path.name} carries no settings.")
+            self._recall.tell_nothing_inside(path, _why)
 
     def _take_example(self, prompt: str) -> None:
         form = self._studio.form
@@ -260,6 +234,7 @@ class StudioController(QObject):
     def _show_jobs(self) -> None:
         self._studio.running.show_jobs(self.drawing.jobs)
         self._show_draw()
+        self.fit.ask_again()
 
     def _show_live(self, job: Job, live: Live) -> None:
         self._studio.running.show_live(job, live)
@@ -267,7 +242,29 @@ class StudioController(QObject):
     def _show_draw(self) -> None:
         values = self._studio.form.values()
         is_busy = self.drawing.jobs.running is not None
-        self._studio.form.show_draw(values.count, is_busy, self._note(values))
+        note, problem = self._note(values), self._too_large()
+        self._studio.form.show_draw(values.count, is_busy, note, problem)
+
+    def _ask_fit(self) -> None:
+        """Ask what the form's order needs, but for what makes no difference to it."""
+        values = self._studio.form.usable()
+        made = {**order(values, 0), "prompt": values.prompt}
+        for name in ("seed", "steps", "sampler", "strength", "loras", "clip_skip"):
+            made.pop(name, None)
+        self.fit.ask(self._models.current, made)
+
+    def _show_fit(self, fit: Fit | None) -> None:
+        self._studio.form.fit.show_fit(fit)
+        self._show_draw()
+
+    def _take_size(self, width: int, height: int) -> None:
+        self._studio.form.set_size(width, height)
+        self._studio.form.changed.emit()
+
+    def _too_large(self) -> str:
+        """Why nothing can be drawn at this size, "" where it can."""
+        fit = self._studio.form.fit.fit
+        return f"{fit_words(fit)}." if fit is not None and fit.problem else ""
 
     def _note(self, values: Values) -> str:
         """How long a picture takes here, once one was made with this model and size."""
@@ -290,8 +287,3 @@ class StudioController(QObject):
         timer.setInterval(milliseconds)
         timer.timeout.connect(run)  # type: ignore[arg-type]
         return timer
-
-
-def _settings_of(event: Event) -> Mapping[str, object] | None:
-    settings = event.get("settings") if event.event == "done" else None
-    return settings if isinstance(settings, Mapping) else None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from PySide6.QtCore import QMimeData, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
     QComboBox,
     QFrame,
     QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QScrollArea,
+    QSlider,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -20,20 +23,20 @@ from PySide6.QtWidgets import (
 
 from app.chat.defaults import Dial
 from app.chat.side_panel import DialRow
+from app.images.fit import FitLine
 from app.images.jobs import draw_words
-from app.images.parts import Disclosure, SeedField
-from app.images.start import StartBox
+from app.images.more import More
+from app.images.parts import Disclosure, SeedField, guard_wheel
+from app.images.start import dropped_weights
 from app.images.values import (
     LARGEST,
     MOST_COUNT,
     MOST_GUIDANCE,
     MOST_STEPS,
-    SAMPLERS,
     SMALLEST,
     STEP,
     Info,
     Values,
-    sampler_words,
     shortened,
     size_words,
     snapped,
@@ -96,7 +99,8 @@ class Form(QFrame):
     """The form.
 
     Signals: changed() after the person changed a value, words_changed() where it was the prompt,
-    draw_wanted(), model_chosen(name), models_wanted() for the Models page.
+    draw_wanted(), model_chosen(name), models_wanted() for the Models page, files_dropped(paths)
+    for files of weights.
     """
 
     changed = Signal()
@@ -104,10 +108,12 @@ class Form(QFrame):
     draw_wanted = Signal()
     model_chosen = Signal(str)
     models_wanted = Signal()
+    files_dropped = Signal(list)
 
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("kind", "side")
+        self.setAcceptDrops(True)
         self.setObjectName("image_form")
         self.setFixedWidth(WIDTH)
         self._quiet = False
@@ -135,6 +141,9 @@ class Form(QFrame):
         self._add_more()
         self._column.addStretch(1)
         outer.addLayout(self._foot())
+        for kind in (QComboBox, QAbstractSpinBox, QSlider):
+            guard_wheel(*inner.findChildren(kind))
+        self._scroll = scroll
 
     def values(self) -> Values:
         """What is filled in."""
@@ -152,7 +161,15 @@ class Form(QFrame):
             init=self.start.init_file,
             strength=round(float(self.start.strength.number.value()), 2),
             mask=self.start.mask_file,
+            loras=self.more.loras.loras,
+            vae=self.more.vae.file,
+            clip_skip=self.more.clip_skip.value(),
         )
+
+    def usable(self) -> Values:
+        """What is filled in, without files that the model has no use for."""
+        vae = "" if self.more.vae.problem else self.more.vae.file
+        return replace(self.values(), loras=self.more.loras.usable, vae=vae)
 
     def show_values(self, values: Values) -> None:
         """Fill the form without telling anyone."""
@@ -165,10 +182,8 @@ class Form(QFrame):
         self.steps.set_value(values.steps)
         self.guidance.set_value(values.guidance)
         self.seed.set_seed(values.seed)
-        self._show_sampler(values.sampler)
         self._show_count(values.count)
-        self.start.show_start(values.init, values.mask)
-        self.start.strength.set_value(values.strength)
+        self.more.show_values(values)
         self._quiet = False
 
     def set_size(self, width: int, height: int) -> None:
@@ -185,13 +200,7 @@ class Form(QFrame):
         for pair in info.sizes:
             self.size_choice.addItem(size_words(*pair), pair)
         self.size_choice.addItem(OTHER_SIZE, None)
-        self.sampler.clear()
-        for name in info.samplers:
-            self.sampler.addItem(sampler_words(name), name)
-            tip = SAMPLERS.get(name, ("", ""))[1]
-            self.sampler.setItemData(self.sampler.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self.start.setVisible(info.img2img)
-        self.start.set_can_mask(info.inpaint)
+        self.more.show_info(info)
         self._quiet = False
 
     def show_models(self, models: Sequence[tuple[str, str]], current: str, title: str) -> None:
@@ -212,6 +221,11 @@ class Form(QFrame):
         """Take less width, in a small window."""
         self.setFixedWidth(NARROW if narrow else WIDTH)
 
+    def show_files(self) -> None:
+        """Fold out and scroll to the LoRA list and the VAE, once they are laid out."""
+        self.more.set_open(True)
+        QTimer.singleShot(0, self, lambda: self._scroll.ensureWidgetVisible(self.more.vae))
+
     def show_tokens(self, words: str, cut: str, is_over: bool) -> None:
         """The counter, and what of the prompt is not read."""
         self.tokens.setText(words)
@@ -219,11 +233,28 @@ class Form(QFrame):
         self.cut.setText(cut)
         self.cut.setVisible(bool(cut))
 
-    def show_draw(self, count: int, is_busy: bool, note: str) -> None:
-        """The primary button's words and the line above it."""
+    def show_draw(self, count: int, is_busy: bool, note: str, problem: str = "") -> None:
+        """The primary button's words and the line above it; a ``problem`` keeps it from use."""
         self.draw.setText(draw_words(count, is_busy))
-        self.note.setText(note)
-        self.note.setVisible(bool(note))
+        self.draw.setEnabled(not problem)
+        self.draw.setToolTip(problem or "Ctrl+Enter")
+        self.draw.setAccessibleDescription(problem or note)
+        self.note.setText(problem or note)
+        set_look(self.note, kind="small_warning" if problem else "small")
+        self.note.setVisible(bool(problem or note))
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if dropped_weights(event):
+            event.acceptProposedAction()
+            set_look(self, dropping="true")
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        set_look(self, dropping="false")
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        set_look(self, dropping="false")
+        event.acceptProposedAction()
+        self.files_dropped.emit(dropped_weights(event))
 
     def _add_prompt(self) -> None:
         head = QHBoxLayout()
@@ -288,7 +319,9 @@ class Form(QFrame):
             other.addWidget(box, 1)
         other.insertWidget(1, label("\N{MULTIPLICATION SIGN}", "dim"))
         self.other_size.setVisible(False)
+        self.fit = FitLine()
         self._column.addWidget(self.other_size)
+        self._column.addWidget(self.fit)
         self.size_choice.currentIndexChanged.connect(self._follow_size)
         self.count.currentIndexChanged.connect(self._tell)
 
@@ -304,15 +337,9 @@ class Form(QFrame):
         self._column.addWidget(self.seed)
 
     def _add_more(self) -> None:
-        self.more = Disclosure("Sampler, start picture and mask", "image_more")
-        self.sampler = QComboBox()
-        name_widget(self.sampler, "image_sampler", "Sampler", "How the steps are taken")
-        self.sampler.currentIndexChanged.connect(self._tell)
-        self.start = StartBox()
-        self.start.strength_changed.connect(self._tell)
-        self.more.body.addWidget(label("Sampler", "small"))
-        self.more.body.addWidget(self.sampler)
-        self.more.body.addWidget(self.start)
+        self.more = More()
+        self.more.changed.connect(self._tell)
+        self.start, self.sampler = self.more.start, self.more.sampler
         self._column.addWidget(self.more)
 
     def _foot(self) -> QVBoxLayout:
@@ -344,10 +371,6 @@ class Form(QFrame):
         self.height_box.setValue(height)
         self.size_choice.setCurrentIndex(place)
         self.other_size.setVisible(not is_preset)
-
-    def _show_sampler(self, name: str) -> None:
-        place = self.sampler.findData(name)
-        self.sampler.setCurrentIndex(max(place, 0))
 
     def _show_count(self, count: int) -> None:
         if self.count.findData(count) < 0:

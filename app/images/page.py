@@ -66,7 +66,7 @@ class ImagesPage(QWidget):
         self._asked = True
         self.models.refresh()
         if self.controller is not None:
-            self.controller.gallery.refresh()
+            self.controller.page_shown()
         elif self._empty is None:
             QTimer.singleShot(WAIT_WORDS_MS, self, self._say_wait)
 

@@ -21,6 +21,7 @@ from app.chat.side_panel import DialRow
 from app.theme import SPACE
 from app.widgets import ElidedLabel, frame, icon_button, label, plain_button, set_look
 
+WEIGHTS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin")
 SIDE = 64  # of the small picture, device-independent pixels
 STRENGTH = Dial(
     "image_strength",
@@ -123,7 +124,7 @@ class StartBox(QWidget):
         self.show_start(self.init_file, self.mask_file if can_mask else "")
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if dropped_file(event):
+        if dropped_file(event) and not dropped_weights(event):  # which are the form's business
             event.acceptProposedAction()
             set_look(self.box, dropping="true")
 
@@ -168,6 +169,12 @@ def square_of(image: QImage) -> QRectF:
     """The square in an image's middle."""
     side = min(image.width(), image.height())
     return QRectF((image.width() - side) / 2, (image.height() - side) / 2, side, side)
+
+
+def dropped_weights(event: QDropEvent) -> list[str]:
+    """The local files of a drag that hold weights, or would in other programs."""
+    files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+    return [path for path in files if path.lower().endswith(WEIGHTS)]
 
 
 def dropped_file(event: QDropEvent) -> str:

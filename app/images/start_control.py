@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFileDialog
 from app.images.background import Background
 from app.images.decode import PictureError, load_picture
 from app.images.form import Form
+from app.images.known import KnownFiles
 from app.images.mask import MaskDialog
 from app.images.mask_model import MOST_SIDE
 from app.images.start import SIDE
@@ -26,8 +27,11 @@ PICTURES = "Pictures (*.png *.jpg *.jpeg *.webp)"
 class StartControl(QObject):
     """Joins the form's start box to files. Attributes: dialog (the mask's, while it is open)."""
 
-    def __init__(self, context: AppContext, form: Form, model_size: Callable[[], int]) -> None:
+    def __init__(
+        self, context: AppContext, form: Form, model_size: Callable[[], int], known: KnownFiles
+    ) -> None:
         super().__init__(form)
+        self._known = known
         self._context = context
         self._form = form
         self._model_size = model_size  # pixels that the model makes best
@@ -62,6 +66,7 @@ class StartControl(QObject):
             self._form.set_size(width, height)
             self._form.more.set_open(True)
             self._shown = path
+            self._known.remember("init", path)
             self._form.start.picture.set_image(result)
             self._put(path, "")
 

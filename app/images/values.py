@@ -15,6 +15,9 @@ MOST_GUIDANCE = 20.0
 MOST_COUNT = 16
 SEEDS = 2**32  # random seeds, short enough to be copied by hand
 MOST_SEED = 2**53 - 1
+MOST_LORAS = 16
+MOST_WEIGHT = 2.0  # of a LoRA; below zero it takes away what it would add
+MOST_CLIP_SKIP = 12
 
 # a sampler's name in requests -> its words, and what to expect of it
 SAMPLERS: Mapping[str, tuple[str, str]] = {
@@ -31,8 +34,16 @@ SAMPLERS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
+class Lora:
+    """A LoRA file and how strongly it acts."""
+
+    path: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
 class Values:
-    """The form. seed None: another one each time; init and mask: files, "" without."""
+    """The form. seed None: another one each time; init, mask and vae: files, "" without."""
 
     prompt: str = ""
     negative: str = ""
@@ -46,11 +57,17 @@ class Values:
     init: str = ""
     strength: float = 0.75
     mask: str = ""
+    loras: tuple[Lora, ...] = ()
+    vae: str = ""
+    clip_skip: int = 1
 
 
 @dataclass(frozen=True)
 class Info:
-    """What a picture model can do and does best, as ``image_info`` tells it."""
+    """What a picture model can do and does best, as ``image_info`` tells it.
+
+    clip_skip: the most that it can be, 0 where the model has no use for it.
+    """
 
     model: str = ""
     family: str = ""
@@ -64,6 +81,7 @@ class Info:
     prompts: tuple[str, ...] = ()
     good_at: str = ""
     token_limit: int = 77
+    clip_skip: int = 0
     img2img: bool = True
     inpaint: bool = True
 
@@ -89,6 +107,7 @@ def info_from(model: str, fields_: Mapping[str, Any]) -> Info:
         prompts=tuple(str(one) for one in _items(fields_.get("prompts"))),
         good_at=good if isinstance(good, str) else "; ".join(str(one) for one in _items(good)),
         token_limit=_whole(fields_.get("token_limit"), 1, 10**6, 77),
+        clip_skip=_whole(fields_.get("clip_skip"), 0, MOST_CLIP_SKIP, 0),
         img2img=bool(fields_.get("img2img", True)),
         inpaint=bool(fields_.get("inpaint", True)),
     )
@@ -117,6 +136,9 @@ def adapted(values: Values, info: Info) -> Values:
         init=values.init if info.img2img else "",
         mask=values.mask if info.inpaint and info.img2img else "",
         strength=values.strength,
+        loras=values.loras,
+        vae=values.vae,
+        clip_skip=min(values.clip_skip, max(info.clip_skip, 1)),
     )
 
 
@@ -140,6 +162,9 @@ def values_from(settings: Mapping[str, Any], base: Values) -> Values:
         init=_words(settings, "init", ""),
         strength=number("strength", 0.05, 1),
         mask=_words(settings, "mask", ""),
+        loras=_loras(settings.get("loras")),
+        vae=_words(settings, "vae", ""),
+        clip_skip=_whole(settings.get("clip_skip"), 1, MOST_CLIP_SKIP, 1),
     )
 
 
@@ -153,6 +178,9 @@ def order(values: Values, seed: int) -> dict[str, Any]:
     made: dict[str, Any] = {field.name: getattr(values, field.name) for field in fields(values)}
     made["seed"] = seed
     made["guidance"] = float(values.guidance)
+    made["loras"] = [asdict(one) for one in values.loras] or None
+    if values.clip_skip == 1:
+        made["clip_skip"] = None
     if not values.init:
         made["mask"] = ""
         made["strength"] = None
@@ -193,6 +221,17 @@ def shortened(text: str, most: int) -> str:
 def pictures_words(count: int) -> str:
     """``1 picture``, ``4 pictures``."""
     return "1 picture" if count == 1 else f"{count} pictures"
+
+
+def _loras(value: object) -> tuple[Lora, ...]:
+    """LoRA files from plain values; what makes no sense is left out."""
+    made: list[Lora] = []
+    for one in _items(value):
+        path = one.get("path") if isinstance(one, Mapping) else None
+        if isinstance(path, str) and path:
+            weight = _number(one.get("weight"), -MOST_WEIGHT, MOST_WEIGHT, 1.0)
+            made.append(Lora(path, round(weight, 2)))
+    return tuple(made[:MOST_LORAS])
 
 
 def _words(settings: Mapping[str, Any], name: str, fallback: str) -> str:

@@ -46,6 +46,7 @@ QFrame[kind="card"] {
 QFrame[kind="head"] { background: $background; border: 0; border-bottom: 1px solid $line; }
 QFrame[kind="rail"] { background: $sunken; border: 0; border-right: 1px solid $line; }
 QFrame[kind="side"] { background: $background; border: 0; border-right: 1px solid $line; }
+QFrame[kind="side"][dropping="true"] { border: 2px dashed $accent; }
 QFrame[kind="side_right"] { background: $background; border: 0; border-left: 1px solid $line; }
 QFrame[kind="composer"] {
     background: $panel; border: 1px solid $line; border-radius: ${r_composer}px;

@@ -42,7 +42,7 @@ def test_a_picture_is_written_where_it_was_asked_for(
     assert (ran.status, ran.out) == (0, f"{file}\n")
     assert file.is_file()
     assert sent()["model"] == "starter-image"
-    assert sent()["settings"] == {"prompt": "a red apple", "negative": "", "count": 1}
+    assert sent()["settings"] == {"prompt": "a red apple", "negative": ""}
 
 
 def test_json_is_one_object_with_the_documented_keys(
@@ -68,7 +68,6 @@ def test_every_setting_reaches_the_worker(
     assert sent()["settings"] == {
         "prompt": "a",
         "negative": "b",
-        "count": 1,
         "steps": 3,
         "guidance": 2.5,
         "seed": 1,
