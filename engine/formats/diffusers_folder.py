@@ -105,7 +105,8 @@ def _open(
         configs["vae"] = read_json(path / "vae" / "config.json")
         vae, weights["vae"] = _vae(path / "vae", configs["vae"], files)
     else:
-        vae, weights["vae"] = other.scaled(_own_scale(path, unet, len(texts))), other.weights
+        scale = SCALE_XL if family_of(unet, len(texts)) == "sdxl" else SCALE
+        vae, weights["vae"] = other.scaled(scale, _own_vae(path)), other.weights
     check_parts(path.name, unet, vae, tuple(texts))
     return PipelineFiles(
         path=path,
@@ -138,12 +139,13 @@ def open_vae_folder(path: Path) -> VaeFiles:
     return VaeFiles(config, weights, tuple(files), states_scale=True)
 
 
-def _own_scale(path: Path, unet: UNetConfig, encoders: int) -> float:
-    """The scale of latents that a model's own VAE states, or its family's."""
+def _own_vae(path: Path) -> VaeConfig | None:
+    """What a model's own VAE states of itself, if it has one of the usual kind."""
     own = path / "vae" / "config.json"
-    if own.is_file():
-        return read_vae_config(read_json(own), "vae/config.json").scaling_factor
-    return SCALE_XL if family_of(unet, encoders) == "sdxl" else SCALE
+    data = read_json(own) if own.is_file() else {"_class_name": ""}
+    if data.get("_class_name", "AutoencoderKL") != "AutoencoderKL":
+        return None
+    return read_vae_config(data, "vae/config.json")
 
 
 def _unet_weights(folder: Path, config: UNetConfig, files: list[SafetensorsFile]) -> WeightSource:

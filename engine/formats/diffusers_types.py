@@ -46,11 +46,18 @@ class VaeFiles:
     files: tuple[SafetensorsFile, ...]
     states_scale: bool = False
 
-    def scaled(self, scale: float) -> VaeConfig | TinyVaeConfig:
-        """The configuration to use with a model whose own autoencoder scales by ``scale``."""
+    def scaled(self, scale: float, own: VaeConfig | None = None) -> VaeConfig | TinyVaeConfig:
+        """The configuration to use with a model whose autoencoders usually scale by ``scale``.
+
+        What a bare file's shapes cannot tell is as the model's ``own`` autoencoder states it.
+        """
         if self.states_scale or isinstance(self.config, TinyVaeConfig):
             return self.config
-        return replace(self.config, scaling_factor=scale)
+        if own is None:
+            return replace(self.config, scaling_factor=scale)
+        alike = own.block_out_channels == self.config.block_out_channels
+        groups = own.norm_groups if alike else self.config.norm_groups
+        return replace(self.config, scaling_factor=own.scaling_factor, norm_groups=groups)
 
 
 @dataclass(frozen=True)
