@@ -8,10 +8,12 @@ from typing import Any
 
 from engine.formats.diffusers import PipelineFiles, open_pipeline
 from engine.gpu.device import Device
+from engine.gpu.findings import Findings
 from engine.image.errors import ImageError
 from engine.image.forecast import Forecaster
 from engine.image.pipeline import Cancelled, OnStep, Pictures, Pipeline, model_name
-from engine.image.pipeline_model import load_model
+from engine.image.pipeline_model import load_model, weight_kind
+from engine.image.selftest import check_device
 from engine.image.settings import ImageSettings
 from engine.image.weights_upload import Progress, never, silent
 
@@ -25,8 +27,15 @@ class ImageEngine:
         memory_limit: bytes that may be held in all, or None for what the device has.
     """
 
-    def __init__(self, device: Device, memory_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        memory_limit: int | None = None,
+        findings: Findings | None = None,
+    ) -> None:
+        """``findings`` keep what the self-test found; without them the device is trusted."""
         self.device = device
+        self._findings = findings
         self.memory_limit = memory_limit
         self._pipeline: Pipeline | None = None
         self._forecaster = Forecaster(device, memory_limit)
@@ -59,6 +68,7 @@ class ImageEngine:
             FormatError: the files are broken, or not of a kind that is run.
             OutOfMemoryError: they do not fit.
             LoadCancelledError: ``cancelled()`` became true.
+            ShaderError: the driver computes wrong results.
         """
         progress("reading", 0, 1)
         files = open_pipeline(path, vae=vae)
@@ -73,6 +83,7 @@ class ImageEngine:
     ) -> Fields:
         """Load an open model, which the engine closes; see :meth:`load`."""
         self.unload()
+        self._test(files, progress)
         self.device.ledger.reset_peak()
         model = load_model(
             self.device,
@@ -83,6 +94,17 @@ class ImageEngine:
         )
         self._pipeline = Pipeline(model, self.memory_limit)
         return self.info()
+
+    def _test(self, files: PipelineFiles, progress: Progress) -> None:
+        """The self-test of what a model needs, where it has not been made on this device."""
+        if self._findings is None:
+            return
+        try:
+            kind = weight_kind(self.device, files, self.memory_limit, [])
+            check_device(self.device, kind, self._findings, progress)
+        except BaseException:
+            files.close()
+            raise
 
     def info(self) -> Fields:
         """The loaded model in plain values."""

@@ -133,7 +133,7 @@ def load_model(
 def describe_model(device: Device, files: PipelineFiles, memory_limit: int | None) -> ImageModel:
     """A model whose weights are known by their shapes alone; nothing is uploaded."""
     notes = list(files.notes)
-    quant = _quant(device, files, memory_limit, notes)
+    quant = weight_kind(device, files, memory_limit, notes)
     limit = device.caps.limits.binding_bytes
     names = ("text_encoder", "text_encoder_2")[: len(files.texts)]
     half = device.caps.f16 and not device.caps.software
@@ -153,10 +153,10 @@ def describe_model(device: Device, files: PipelineFiles, memory_limit: int | Non
     return model
 
 
-def _quant(
+def weight_kind(
     device: Device, files: PipelineFiles, memory_limit: int | None, notes: list[str]
 ) -> Quant:
-    """F16, or Q8_0 (said so) where 16-bit weights would leave too little room to work."""
+    """F16, or Q8_0 (the notes say so) where 16 bits would leave too little room to work."""
     room, need = available(device, memory_limit), 2 * files.parameters
     if room is None or need <= WEIGHTS_SHARE * room:
         return Quant.F16

@@ -68,7 +68,7 @@ class TextEngine:
 
     def __init__(self, device: Device, findings: Findings) -> None:
         self.device = device
-        self._findings = findings
+        self.findings = findings
         self._active: ActiveModel | None = None
 
     @classmethod
@@ -102,7 +102,7 @@ class TextEngine:
         self.unload()
         with open_gguf(path) as file:
             kinds = {info.quant for info in file.tensors.values() if len(info.shape) == 2}
-        check_device(self.device, kinds, self._findings, progress)
+        check_device(self.device, kinds, self.findings, progress)
         self.device.ledger.reset_peak()
         loaded = load(self.device, path, context, progress, cancelled)
         try:

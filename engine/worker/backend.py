@@ -181,7 +181,7 @@ def open_pictures(engine: Engine) -> PictureEngine:
 
     if not isinstance(engine, TextEngine):
         raise TypeError("Pictures need the device of a TextEngine.")
-    return ImageEngine(engine.device)
+    return ImageEngine(engine.device, findings=engine.findings)
 
 
 NO_MEMORY: MemoryFigures = {
