@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.images.values import size_words
+from app.images.facts import tip_of
 from app.storage.pictures import Picture, matching
 
 Index = QModelIndex | QPersistentModelIndex
@@ -112,21 +111,3 @@ class GalleryModel(QAbstractListModel):
         self.beginResetModel()
         self.shown = wanted
         self.endResetModel()
-
-
-def tip_of(picture: Picture) -> str:
-    """What a picture is, in a few lines."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(picture.modified / 1e9))
-    lines = [picture.prompt[:300], facts_of(picture), when]
-    return "\n".join(line for line in lines if line)
-
-
-def facts_of(picture: Picture) -> str:
-    """``128 x 128 · seed 17 · 20 steps · DPM++ 2M``, as far as the file tells."""
-    parts = [size_words(picture.width, picture.height)] if picture.width else []
-    line = picture.text.rsplit("\n", 1)[-1]
-    pairs = dict(pair.split(": ", 1) for pair in line.split(", ") if ": " in pair)
-    for name, form in (("Seed", "seed {}"), ("Steps", "{} steps"), ("Sampler", "{}")):
-        if name in pairs and "Steps" in pairs:
-            parts.append(form.format(pairs[name][:40]))
-    return " · ".join(parts)

@@ -157,6 +157,7 @@ class LoraBox(QWidget):
             self.rows.append(row)
         for row in old.values():
             row.hide()
+            row.set_place(-1)
             row.deleteLater()
         self.hint.setVisible(not self.rows)
         self.add.setEnabled(len(self.rows) < MOST_LORAS)

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QVBoxLayout, QWidget
 
-from app.images.gallery_model import facts_of
+from app.images.facts import facts_of, ingredients_of
 from app.images.zoom import NOTCH, ZoomView
 from app.storage.pictures import Picture
 from app.theme import SPACE
@@ -45,6 +45,7 @@ class Viewer(QWidget):
         self.zoom = ZoomView()
         self.prompt = ElidedLabel("", "", "viewer_prompt")
         self.facts = ElidedLabel("", "small", "viewer_facts")
+        self.ingredients = ElidedLabel("", "small", "viewer_ingredients")
         self.problem = label("", "bad", "viewer_problem", wrap=True)
         self.problem.setVisible(False)
         self.split = QSlider(Qt.Orientation.Horizontal)
@@ -68,6 +69,7 @@ class Viewer(QWidget):
         self.place.setText(place)
         self.prompt.set_text(picture.prompt or picture.path.name)
         self.facts.set_text(facts_of(picture))
+        self.ingredients.set_text(ingredients_of(picture))
         self._set_compares(False)
 
     def show_two(self, first: Picture, second: Picture) -> None:
@@ -164,6 +166,7 @@ class Viewer(QWidget):
         words.setSpacing(0)
         words.addWidget(self.prompt)
         words.addWidget(self.facts)
+        words.addWidget(self.ingredients)
         row = QHBoxLayout()
         row.setSpacing(SPACE.small)
         row.addLayout(words, 1)
@@ -187,6 +190,7 @@ class Viewer(QWidget):
     def _set_compares(self, compares: bool) -> None:
         self.split.setVisible(compares)
         self.split.setValue(SPLITS // 2)
+        self.ingredients.setVisible(not compares and bool(self.ingredients.full_text()))
         for widget in (self.earlier, self.later, *self._actions):  # which of two would be unclear
             widget.setVisible(not compares)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import zlib
@@ -15,6 +16,7 @@ MOST_CHUNK = 2**20  # bytes of one text chunk that are read
 MOST_CHUNKS = 64  # before the pixels
 
 _SETTINGS_LINE = re.compile(r"\n?(Steps: \d+,[^\n]*)$")
+_PAIR = re.compile(r'\s*(\w[\w \-/]*):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
 _NEGATIVE = "\nNegative prompt:"
 
 
@@ -41,6 +43,29 @@ def read_png_text(path: Path) -> PngText | None:
 def prompt_of(text: str) -> str:
     """The prompt within a settings text."""
     return _SETTINGS_LINE.sub("", text).split(_NEGATIVE, 1)[0].strip()
+
+
+def negative_of(text: str) -> str:
+    """What the picture was to leave out."""
+    _, _, after = _SETTINGS_LINE.sub("", text).partition(_NEGATIVE)
+    return after.strip()
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """The names and values of a settings text's last line, without their quotation marks."""
+    line = _SETTINGS_LINE.search(text)
+    found = _PAIR.findall(line[1]) if line is not None else []
+    return {name: _unquoted(value) for name, value in found}
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    if len(value) < 2 or value[0] != '"' or value[-1] != '"':
+        return value
+    try:
+        return str(json.loads(value))
+    except ValueError:
+        return value
 
 
 def _read_chunks(file: BinaryIO) -> PngText:

@@ -145,6 +145,9 @@ def _taken(values: dict[str, str], notes: list[str]) -> dict[str, Any]:
     size = _SIZE.fullmatch(values.pop("Size", "").strip())
     if size:
         fields |= {"width": int(size[1]), "height": int(size[2])}
+    vae = values.pop("VAE", "")
+    if vae not in ("", "None", "Automatic"):
+        fields["vae"] = vae
     sampler = values.pop("Sampler", None)
     if sampler is not None:
         schedule = values.pop("Schedule type", "")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from app.images.decode import PictureError, load_picture, load_thumbnail
-from app.images.gallery_model import facts_of
+from app.images.facts import facts_of, ingredients_of
 from app.storage.files import StorageError
 from app.storage.pictures import (
     BIN,
@@ -50,6 +50,16 @@ def test_pictures_are_listed_newest_first_with_their_settings(tmp_path: Path) ->
     assert (found[0].width, found[0].height) == (16, 8)
     assert facts_of(found[0]) == f"{SIZE} · seed 5 · 20 steps · Euler"
     assert facts_of(found[1]) == SIZE
+
+
+def test_what_a_picture_was_made_with_is_told(tmp_path: Path) -> None:
+    line = "Steps: 20, Sampler: Euler, CFG scale: 4.5, Seed: 5, Model: base, Clip skip: 2, "
+    line += 'VAE: soft.safetensors, Lora: "ink.safetensors:0.8, b:c.safetensors:1"'
+    made = read_picture(make(tmp_path / "a.png", f"a cat\nNegative prompt: blur, text\n{line}"))
+    assert made is not None
+    assert facts_of(made) == f"{SIZE} · seed 5 · 20 steps · Euler · guidance 4.5"
+    told = "base · LoRA ink 0.8 · LoRA b:c 1 · VAE soft · CLIP skip 2 · without blur, text"
+    assert ingredients_of(made) == told
 
 
 def test_a_missing_folder_holds_nothing(tmp_path: Path) -> None:

@@ -255,9 +255,10 @@ def test_a_vae_file_stands_in_for_the_models_own(tmp_path, checkpoints, prefix):
         assert model.vae.scaling_factor == 0.18215
 
 
-def test_a_bare_vae_file_takes_the_scale_of_its_model():
+def test_a_bare_vae_file_takes_the_scale_and_the_groups_of_its_model():
     with open_pipeline(STARTER, vae=STARTER / "vae" / VAE_WEIGHTS) as model:
         assert model.vae.scaling_factor == pytest.approx(0.4825415)
+        assert model.vae.norm_groups == 16
 
 
 def test_vaes_under_diffusers_names_old_and_new(tmp_path):
