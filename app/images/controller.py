@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class StudioController(QObject):
         self._context = context
         self._studio = studio
         self._models = models
-        self._counting = 0
+        self._counting: list[int] = []
         folder = pictures_folder(context)
         self.drawing = Drawing(context.engine, folder)
         self.gallery = GalleryControl(context, studio, folder)
@@ -209,27 +210,29 @@ class StudioController(QObject):
             self._context.settings.set(FORM, values)
 
     def _count(self) -> None:
-        """Ask how many tokens the prompt has."""
+        """Ask how many tokens the prompt and what is left out have."""
         self._count_later.stop()
-        engine, form = self._context.engine, self._studio.form
-        engine.forget(self._counting)
-        prompt = form.prompt.toPlainText()
-        if not self._models.current:
-            return
+        form = self._studio.form
+        tells = (form.prompt, self._show_tokens), (form.negative, self._show_negative_tokens)
+        for number in self._counting:
+            self._context.engine.forget(number)
+        if self._models.current:
+            self._counting = [self._ask_count(box.toPlainText(), tell) for box, tell in tells]
 
+    def _ask_count(self, text: str, tell: Callable[[Event], None]) -> int:
         def hear(event: Event) -> None:
             if event.event == "done":
-                self._show_tokens(event)
+                tell(event)
 
-        self._counting = engine.request(
-            "image_count", hear, model=self._models.current, prompt=prompt
-        )
+        model = self._models.current
+        return self._context.engine.request("image_count", hear, model=model, prompt=text)
 
     def _show_tokens(self, event: Event) -> None:
-        tokens, limit = int(event.get("tokens") or 0), int(event.get("limit") or 0)
-        cut, note = event.get("cut"), str(event.get("note") or "")
-        words = f"Not read, beyond the limit: “{shortened(str(cut), MOST_CUT)}”" if cut else note
-        self._studio.form.show_tokens(f"{tokens} / {limit} tokens", words, bool(cut))
+        cut, note = _cut_words(event), str(event.get("note") or "")
+        self._studio.form.show_tokens(_token_words(event), cut or note, bool(cut))
+
+    def _show_negative_tokens(self, event: Event) -> None:
+        self._studio.form.show_negative_tokens(_token_words(event), _cut_words(event))
 
     def _show_jobs(self) -> None:
         self._studio.running.show_jobs(self.drawing.jobs)
@@ -287,3 +290,12 @@ class StudioController(QObject):
         timer.setInterval(milliseconds)
         timer.timeout.connect(run)  # type: ignore[arg-type]
         return timer
+
+
+def _token_words(event: Event) -> str:
+    return f"{int(event.get('tokens') or 0)} / {int(event.get('limit') or 0)} tokens"
+
+
+def _cut_words(event: Event) -> str:
+    cut = event.get("cut")
+    return f"Not read, beyond the limit: “{shortened(str(cut), MOST_CUT)}”" if cut else ""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QResizeEvent
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
     QFrame,
     QHBoxLayout,
     QMenu,
-    QPlainTextEdit,
     QScrollArea,
     QSlider,
     QSpinBox,
@@ -26,7 +25,7 @@ from app.chat.side_panel import DialRow
 from app.images.fit import FitLine
 from app.images.jobs import draw_words
 from app.images.more import More
-from app.images.parts import Disclosure, SeedField, guard_wheel
+from app.images.parts import Disclosure, SeedField, TextBox, guard_wheel
 from app.images.start import dropped_weights
 from app.images.values import (
     LARGEST,
@@ -62,37 +61,6 @@ GUIDANCE = Dial(
     1,
     "How closely the picture follows the prompt; 0 lets it wander, much makes it harsh",
 )
-
-
-class TextBox(QPlainTextEdit):
-    """A few lines of text; Tab leaves it. Signals: draw_wanted() on Ctrl+Enter."""
-
-    draw_wanted = Signal()
-
-    def __init__(self, lines: int) -> None:
-        super().__init__()
-        self._lines = lines
-        self.setTabChangesFocus(True)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self._fit()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if is_enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.draw_wanted.emit()
-            return
-        super().keyPressEvent(event)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._fit()
-        super().resizeEvent(event)
-
-    def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        """Dropped files are the page's business: their names are no prompt."""
-        return not source.hasUrls() and super().canInsertFromMimeData(source)
-
-    def _fit(self) -> None:
-        self.setFixedHeight(self.fontMetrics().lineSpacing() * self._lines + 24)
 
 
 class Form(QFrame):
@@ -233,6 +201,12 @@ class Form(QFrame):
         self.cut.setText(cut)
         self.cut.setVisible(bool(cut))
 
+    def show_negative_tokens(self, words: str, cut: str) -> None:
+        """The counter of what is left out, and what of it is not read."""
+        self.negative_tokens.setText(f"{words}. {cut}" if cut else words)
+        set_look(self.negative_tokens, kind="small_warning" if cut else "small")
+        self.negative_tokens.setVisible(bool(self.negative.toPlainText().strip()))
+
     def show_draw(self, count: int, is_busy: bool, note: str, problem: str = "") -> None:
         """The primary button's words and the line above it; a ``problem`` keeps it from use."""
         self.draw.setText(draw_words(count, is_busy))
@@ -274,7 +248,10 @@ class Form(QFrame):
         self.cut = label("", "small_warning", "image_cut", wrap=True)
         self.cut.setVisible(False)
         self.leave_out = Disclosure("Leave something out", "image_leave_out", tip)
+        self.negative_tokens = label("", "small", "image_negative_tokens", wrap=True)
+        self.negative_tokens.setVisible(False)
         self.leave_out.body.addWidget(self.negative)
+        self.leave_out.body.addWidget(self.negative_tokens)
         for widget in (self.prompt, self.cut, self.leave_out):
             self._column.addWidget(widget)
         for box in (self.prompt, self.negative):

@@ -40,6 +40,7 @@ ACTIONS = {
     "start": "Use as start picture",
     "save": "Save as…",
     "copy": "Copy",
+    "copy_text": "Copy settings as text",
     "reveal": "Show in file manager",
     "delete": "Delete",
 }
@@ -120,6 +121,7 @@ class GalleryList(QListView):
         name_widget(self, "gallery_list", "Pictures, newest first")
         self.setViewMode(QListView.ViewMode.IconMode)
         self.setMovement(QListView.Movement.Static)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setUniformItemSizes(True)
         self.setSpacing(0)

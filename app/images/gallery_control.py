@@ -75,6 +75,7 @@ class GalleryControl(QObject):
             "compare": lambda: self.compare(paths[0], paths[1]),
             "save": lambda: self.save(paths[0]),
             "copy": lambda: self.copy(paths[0]),
+            "copy_text": lambda: self.copy_text(paths[0]),
             "reveal": lambda: self._reveal(paths[0]),
             "delete": lambda: self.delete(paths),
         }
@@ -151,6 +152,16 @@ class GalleryControl(QObject):
             self._context.messages.toast("The picture is on the clipboard.")
 
         self._background.run(lambda: load_picture(path), take)
+
+    def copy_text(self, path: Path) -> None:
+        """Put what a picture was made from on the clipboard, as other tools write it."""
+        model = self._studio.gallery.model
+        picture = model.picture(model.row_of(path))
+        if picture is None or not picture.text:
+            self._context.messages.error(f"{path.name} carries no settings.")
+            return
+        QGuiApplication.clipboard().setText(picture.text)
+        self._context.messages.toast("The settings are on the clipboard, as text.")
 
     def delete(self, paths: Sequence[Path]) -> None:
         """Delete pictures; a toast brings them back."""

@@ -7,7 +7,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    QUrl,
+)
 
 from app.images.facts import tip_of
 from app.storage.pictures import Picture, matching
@@ -94,6 +102,19 @@ class GalleryModel(QAbstractListModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return tip_of(picture)
         return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        return super().flags(index) | Qt.ItemFlag.ItemIsDragEnabled
+
+    def mimeTypes(self) -> list[str]:
+        return ["text/uri-list"]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        """Pictures that are dragged out are files, for whoever takes them."""
+        data = QMimeData()
+        found = [self.picture(index.row()) for index in indexes]
+        data.setUrls([QUrl.fromLocalFile(str(one.path)) for one in found if one is not None])
+        return data
 
     def _wanted(self) -> list[Picture]:
         found = matching(self.every, self.words)

@@ -127,3 +127,5 @@ class More(Disclosure):
         if self.vae.file != values.vae:
             self.vae.show_file(values.vae)
         self.clip_skip.setValue(values.clip_skip)
+        if values.init or values.loras or values.vae or values.clip_skip > 1:
+            self.set_open(True)  # what acts on the picture is to be seen

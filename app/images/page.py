@@ -94,6 +94,12 @@ class ImagesPage(QWidget):
         right = self.studio.stack
         return right.mapTo(self.window(), right.rect().center()).x()
 
+    def bottom_clearance(self) -> int:
+        """Toasts keep clear of the buttons below a large picture."""
+        if self.studio is None or not self.studio.shows_viewer:
+            return 0
+        return self.studio.viewer.foot_height()
+
     def shut_down(self) -> None:
         """The program ends."""
         if self.controller is not None:

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QRegularExpression, Qt, Signal
-from PySide6.QtGui import QRegularExpressionValidator
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QMimeData, QObject, QRegularExpression, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QRegularExpressionValidator, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.images.values import MOST_SEED, random_seed
 from app.theme import SPACE
 from app.widgets import icon_button, quiet_button
 from app.widgets.base import name_widget
+
+
+class TextBox(QPlainTextEdit):
+    """A few lines of text; Tab leaves it. Signals: draw_wanted() on Ctrl+Enter."""
+
+    draw_wanted = Signal()
+
+    def __init__(self, lines: int) -> None:
+        super().__init__()
+        self._lines = lines
+        self.setTabChangesFocus(True)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.draw_wanted.emit()
+            return
+        super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._fit()
+        super().resizeEvent(event)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        """Dropped files are the page's business: their names are no prompt."""
+        return not source.hasUrls() and super().canInsertFromMimeData(source)
+
+    def _fit(self) -> None:
+        self.setFixedHeight(self.fontMetrics().lineSpacing() * self._lines + 24)
 
 
 class Disclosure(QWidget):

@@ -96,6 +96,10 @@ class Viewer(QWidget):
         """Leave the less needed out of the head, in a small window."""
         self.place.setVisible(not narrow)
 
+    def foot_height(self) -> int:
+        """How high the part below the picture is."""
+        return self.height() - self.zoom.geometry().bottom() - 1
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         control = event.modifiers() & Qt.KeyboardModifier.ControlModifier
         names = {Qt.Key.Key_C: "copy", Qt.Key.Key_S: "save"}

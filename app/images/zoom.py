@@ -180,6 +180,7 @@ class ZoomView(QWidget):
             painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, is_smooth)
             self._paint_pictures(painter, self._area())
         if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(tokens.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
         painter.end()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from app_common.qt import click, find, press, wait_until
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import (
     QLineEdit,
     QSlider,
@@ -70,6 +72,36 @@ def test_two_pictures_are_compared_with_a_line(full: Opened) -> None:
     assert find(full.page, "viewer_split", QSlider).value() == 30
 
 
+def test_what_is_compared_is_seen_while_the_view_has_the_focus(
+    full: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoom = full.studio.viewer.zoom
+    monkeypatch.setattr(zoom, "hasFocus", lambda: True)
+    black, white = (QImage(64, 64, QImage.Format.Format_RGB32) for _ in range(2))
+    black.fill(Qt.GlobalColor.black)
+    white.fill(Qt.GlobalColor.white)
+    full.studio.show_viewer()
+    zoom.show_image(black, white)
+    seen = zoom.grab().toImage()
+    middle = seen.height() // 3
+    left, right = (seen.pixelColor(seen.width() * part // 8, middle) for part in (3, 5))
+    assert (left.lightness(), right.lightness()) == (0, 255)
+
+
+def test_a_picture_is_dragged_out_as_a_file(full: Opened) -> None:
+    model = full.studio.gallery.model
+    assert model.flags(model.index(0)) & Qt.ItemFlag.ItemIsDragEnabled
+    data = model.mimeData([model.index(0), model.index(2)])
+    names = [Path(url.toLocalFile()).name for url in data.urls()]
+    assert names == ["apple.png", "heart.png"]
+
+
+def test_settings_are_copied_as_text(full: Opened) -> None:
+    full.controller.gallery.copy_text(full.folder / "apple.png")
+    assert QGuiApplication.clipboard().text().startswith("a red apple\nNegative prompt: blur\n")
+    assert full.told == ["The settings are on the clipboard, as text."]
+
+
 def test_a_deleted_picture_comes_back_by_undo(full: Opened) -> None:
     window = QWidget()
     full.context.messages.attach(window)
@@ -98,6 +130,5 @@ def test_a_copy_is_saved_with_its_settings(full: Opened, tmp_path: Path) -> None
 def test_a_picture_is_copied_to_the_clipboard(full: Opened, qt: object) -> None:
     full.controller.gallery.copy(full.folder / "apple.png")
     wait_until(lambda: full.told)
-    from PySide6.QtGui import QGuiApplication
 
     assert QGuiApplication.clipboard().image().width() == 96
