@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +50,7 @@ def save(folder: Path, items: Sequence[Item], pictures: Sequence[bytes]) -> list
     placed: list[Item] = []
     offset = 0
     for item, picture in zip(items, pictures, strict=True):
-        fields = asdict(item) | {"offset": offset, "length": len(picture)}
-        placed.append(Item(**fields))
+        placed.append(replace(item, offset=offset, length=len(picture)))
         offset += len(picture)
     (folder / PICTURES).write_bytes(b"".join(pictures))
     save_items(folder, placed)

@@ -1,9 +1,11 @@
 """Pictures of one look: rendered, cut to the object, fitted, and looked at for their colour."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from multiprocessing import Pool
 from pathlib import Path
@@ -24,6 +26,7 @@ QUALITY, ALPHA_QUALITY = 88, 70  # WebP
 LARGEST = 2400  # pixels a side; larger clip art is mostly scans
 MOST_ENLARGED = 1.6  # smaller clip art would be blurred
 LONGEST_SHAPE = 4.0  # sides as 4 to 1 at most
+_TOO_LARGE = (Image.DecompressionBombWarning, Image.DecompressionBombError)
 # Mirrored, these would be wrong: writing, clock faces, the side that a hand is on.
 HANDED = re.compile(
     "left|right|letter|text|book|news|music|guitar|abc|calendar|clock|dollar|euro|yen|pound|watch"
@@ -59,7 +62,7 @@ def make_item(candidate: Candidate) -> tuple[Item, bytes] | None:
     fitted = fit(picture, is_page=candidate.picture_set == "clip")
     if fitted is None:
         return None
-    pixels = np.asarray(fitted, np.float32) / 255
+    pixels: NDArray[np.float32] = np.asarray(fitted).astype(np.float32) / np.float32(255)
     inside = pixels[..., 3] > 0.5
     if not _has_substance(candidate.picture_set, pixels[..., :3], inside):
         return None
@@ -97,9 +100,11 @@ def _open(candidate: Candidate) -> Image.Image | None:
         data = resvg_py.svg_to_bytes(svg_string=candidate.svg, width=RENDERED, height=RENDERED)
         return Image.open(io.BytesIO(bytes(data))).convert("RGBA")
     try:
-        picture = Image.open(candidate.file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            picture = Image.open(candidate.file)
         return picture.convert("RGBA") if max(picture.size) <= LARGEST else None
-    except (UnidentifiedImageError, OSError, ValueError):
+    except (*_TOO_LARGE, UnidentifiedImageError, OSError, ValueError, SyntaxError):
         return None  # some old PNG files are damaged
 
 

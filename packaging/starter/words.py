@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parent / "data"
-COLOURS = frozenset(
-    "red orange yellow green blue purple pink brown black white gray grey teal cyan".split()
-)
+_HUES = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "teal", "cyan")
+COLOURS = frozenset([*_HUES, "black", "white", "gray", "grey"])
+APOSTROPHE, QUOTE = "\N{RIGHT SINGLE QUOTATION MARK}", "\N{LEFT DOUBLE QUOTATION MARK}"
 _PLAIN = str.maketrans({"ñ": "n", "é": "e", "å": "a", "ã": "a", "ç": "c", "ô": "o"})
 
 
 def clean(text: str) -> str:
     """Lower case, plain letters, digits and apostrophes, single spaces."""
-    text = text.lower().replace("’", "'").replace("“", "").translate(_PLAIN)
+    text = text.lower().replace(APOSTROPHE, "'").replace(QUOTE, "").translate(_PLAIN)
     text = re.sub(r"[^a-z0-9' ]+", " ", re.sub(r"[_-]", " ", text))
     return re.sub(r"\s+", " ", text).strip()
 
 
 def slug(text: str) -> str:
     """The name under which icon sets file a picture: words joined by hyphens."""
-    text = text.lower().replace("’", "").replace("'", "").replace("&", "and").translate(_PLAIN)
-    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+    text = text.lower().replace(APOSTROPHE, "").replace("'", "").replace("&", "and")
+    return re.sub(r"[^a-z0-9]+", "-", text.translate(_PLAIN)).strip("-")
 
 
 def unique(texts: list[str]) -> list[str]:

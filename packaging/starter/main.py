@@ -1,0 +1,84 @@
+"""The jobs of the starter model's making."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .schedule import Clock
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ROOT / "assets" / "starter-image"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one job; the exit status."""
+    clock = Clock.begin(0.0)  # before the libraries are loaded: that takes time too
+    options = _parser().parse_args(arguments)
+    job = _JOBS[options.job]
+    from .dataset import DataSetError
+    from .sources import SourceError
+
+    try:
+        job(options, clock)
+    except (SourceError, DataSetError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fetch(options: argparse.Namespace, clock: Clock) -> None:
+    from .sources import fetch_all
+
+    fetch_all(options.sources)
+
+
+def _build(options: argparse.Namespace, clock: Clock) -> None:
+    from . import dataset
+    from .meaning import add_meaning
+    from .pictures import build
+
+    items = build(options.sources, options.data, options.processes)
+    print(f"{len(items)} pictures", flush=True)
+    items = add_meaning(options.data, items, options.sources / "minilm")
+    dataset.save_items(options.data, items)
+
+
+def _train(options: argparse.Namespace, clock: Clock) -> None:
+    from . import train_unet
+
+    fields = vars(options).copy()
+    del fields["job"]
+    train_unet.train(train_unet.Options(**fields), Clock(clock.started, options.seconds))
+
+
+_JOBS = {"fetch": _fetch, "build": _build, "train": _train}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python packaging/starter", description=__doc__)
+    jobs = parser.add_subparsers(dest="job", required=True)
+    fetch = jobs.add_parser("fetch", help="fetch and unpack the sources")
+    fetch.add_argument("sources", type=Path)
+    build = jobs.add_parser("build", help="make the data set of the sources")
+    build.add_argument("sources", type=Path)
+    build.add_argument("data", type=Path)
+    build.add_argument("--processes", type=int, default=2)
+    _add_train(jobs.add_parser("train", help="train UNet and text encoder until a deadline"))
+    return parser
+
+
+def _add_train(train: argparse.ArgumentParser) -> None:
+    train.add_argument("data", type=Path)
+    train.add_argument("out", type=Path)
+    train.add_argument("--model", type=Path, default=SHIPPED, help="the folder to go on from")
+    train.add_argument("--work", type=Path, help="keeps encoded rows for a later run")
+    train.add_argument("--seconds", type=float, default=540.0, help="for everything")
+    train.add_argument("--rate", type=float, default=4e-4)
+    train.add_argument("--batch", type=int, default=512)
+    train.add_argument("--boost", type=float, default=2.0, help="of everyday things' weight")
+    train.add_argument("--not-compiled", dest="compiled", action="store_false")
+    train.add_argument("--pictures", type=int, help="use a few only")
+    train.add_argument("--steps", type=int, help="end after so many")
