@@ -1,24 +1,26 @@
-"""Every variant of every kernel compiles with Tint too, as several kinds of GPU would get it."""
+"""Every variant of every kernel compiles with both compilers, as several GPUs would get it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from engine.formats.quants import Quant
 from engine.gpu.capabilities import Capabilities
 from engine.graph.node import Node
-from engine.kernels.registry import variants
+from engine.kernels.base import Dispatch
+from engine.kernels.registry import FAMILIES, variants
 from engine.text import selftest
 
-from .tint import AMD, INTEL, NVIDIA, PLAIN, compile_with_tint
+from .picture_nodes import picture_nodes
+from .tint import AMD, INTEL, NAGA, NVIDIA, PLAIN, compile_with_naga, compile_with_tint
 
 PRETENDED = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL, "plain": PLAIN}
 
 
-def nodes() -> Iterator[tuple[str, Node]]:
-    """One node of every op that models use, products with every kind of weight."""
+def text_nodes() -> Iterator[tuple[str, Node]]:
+    """One node of every op that text models use, products with every kind of weight."""
     for case in selftest.op_cases():
         yield case.node.op, case.node
     for kind in Quant:
@@ -26,15 +28,41 @@ def nodes() -> Iterator[tuple[str, Node]]:
             yield f"{case.node.op} {kind.name}", case.node
 
 
-@pytest.mark.parametrize("caps", PRETENDED.values(), ids=PRETENDED)
-def test_every_variant_compiles(caps: Capabilities) -> None:
-    refused: list[str] = []
-    for label, node in nodes():
+def refused(
+    nodes: Iterator[tuple[str, Node]],
+    caps: Capabilities,
+    compile_one: Callable[[Dispatch, Capabilities], None],
+) -> Iterator[str]:
+    """The variants that do not compile, with the compiler's words."""
+    for label, node in nodes:
         for name, dispatches in variants(node, caps).items():
             for dispatch in dispatches:
                 try:
-                    compile_with_tint(dispatch, caps)
+                    compile_one(dispatch, caps)
                 except RuntimeError as error:
-                    refused.append(f"{label}/{name}: {str(error)[:400]}")
+                    yield f"{label}/{name}: {str(error)[:400]}"
                     break
-    assert not refused, "\n".join(refused[:5])
+
+
+@pytest.mark.parametrize("caps", PRETENDED.values(), ids=PRETENDED)
+def test_tint_compiles_every_variant_of_text(caps: Capabilities) -> None:
+    assert not list(refused(text_nodes(), caps, compile_with_tint))[:5]
+
+
+@pytest.mark.parametrize("caps", PRETENDED.values(), ids=PRETENDED)
+def test_tint_compiles_every_variant_of_pictures(caps: Capabilities) -> None:
+    assert not list(refused(picture_nodes(caps), caps, compile_with_tint))[:5]
+
+
+def test_naga_compiles_every_variant_of_pictures() -> None:
+    """Those of text run on wgpu-native in the tests of their families."""
+    assert not list(refused(picture_nodes(NAGA), NAGA, compile_with_naga))[:5]
+
+
+def test_no_kind_of_kernel_for_pictures_is_left_out() -> None:
+    pictures = {node.op: set(variants(node, NVIDIA)) for _, node in picture_nodes(NVIDIA)}
+    styles = {name.split("-")[0] for name in pictures["conv2d"] | pictures["attention_full"]}
+    assert {"f32", "f16", "matrix"} <= styles
+    text = {node.op for _, node in text_nodes()} | {"sample", "last_row"}
+    plain = {"add", "mul", "scale", "softcap", "elementwise", "silu", "quick_gelu", "relu", "tanh"}
+    assert set(FAMILIES) - text - plain - {"gelu", "gelu_tanh"} <= set(pictures)

@@ -1,7 +1,7 @@
-"""Tint without a GPU: Dawn's null back end compiles WGSL and runs nothing.
+"""Both WGSL compilers without a GPU: every shader goes through them as real GPUs would be given it.
 
-naga accepts more than the standard (mixed shifts without parentheses, say), so every shader also
-goes through the stricter compiler here, as a device of NVIDIA's kind would be given it.
+Tint is reached through Dawn's null back end, which compiles and runs nothing; naga, which accepts
+more than the standard (mixed shifts without parentheses, say), through any device of wgpu-native.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
 
 from engine.gpu.capabilities import Capabilities, Limits, MatrixShape
+from engine.gpu.device import open_device
+from engine.gpu.errors import NoAdapterError
 from engine.gpu.shaders import prelude
 from engine.kernels.base import Dispatch, generate
 
@@ -41,6 +43,8 @@ NVIDIA = Capabilities(
     unified_memory=False,
     limits=Limits(1 << 19, (2 << 30) - 16, (4 << 30) - 16, 49152, 1024, 1024),
 )
+#: The same card through wgpu-native, which has no matrix units.
+NAGA = replace(NVIDIA, backend="wgpu", matrix=())
 AMD = replace(NVIDIA, vendor="amd", subgroup_min=64, subgroup_max=64, matrix=())
 INTEL = replace(NVIDIA, vendor="intel", subgroup_min=8, subgroup_max=32, matrix=())
 PLAIN = replace(
@@ -66,10 +70,34 @@ def _raw() -> Any:
     )
 
 
+@lru_cache(maxsize=1)
+def _naga() -> Any:
+    try:
+        return open_device("wgpu")
+    except NoAdapterError as error:
+        pytest.skip(f"no GPU driver here: {error}")
+
+
+def compile_with_naga(dispatch: Dispatch, caps: Capabilities) -> None:
+    """Raise GPUError where naga refuses the shader of ``dispatch``; as with Tint, modules only."""
+    source = generate(dispatch, caps).source
+    _naga_takes(prelude(caps, source) + source)
+
+
+@cache
+def _naga_takes(code: str) -> None:
+    _naga().raw.create_shader_module(code=code)
+
+
 def compile_with_tint(dispatch: Dispatch, caps: Capabilities) -> None:
     """Raise RuntimeError where Tint refuses the shader of ``dispatch``.
 
     Only the module is made: the null back end has small limits, which a pipeline would run into.
     """
     source = generate(dispatch, caps).source
-    _raw().create_shader_module(code=prelude(caps, source) + source)
+    _tint_takes(prelude(caps, source) + source)
+
+
+@cache
+def _tint_takes(code: str) -> None:
+    _raw().create_shader_module(code=code)
