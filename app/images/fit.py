@@ -54,7 +54,9 @@ def fit_words(fit: Fit) -> str:
     """``Needs 0.4 GiB; 11.2 GiB free``, or by how much it is too large and what would fit."""
     if fit.problem:
         missing = fit.more - fit.free if fit.free is not None else 0
-        words = f"Needs {gib(missing)} more than is free" if missing > 0 else "Too large here"
+        words = (
+            f"Needs {gib(missing)} more than is free" if missing > 0 else "Too large for this GPU"
+        )
         if fit.size is None:
             return f"{words}. {NOTHING_FITS}"
         return f"{words}: {size_words(*fit.size)} would fit"

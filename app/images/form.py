@@ -90,6 +90,7 @@ class Form(QFrame):
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
         scroll = QScrollArea()
+        scroll.setObjectName("image_form_scroll")
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -188,6 +189,7 @@ class Form(QFrame):
     def set_narrow(self, narrow: bool) -> None:
         """Take less width, in a small window."""
         self.setFixedWidth(NARROW if narrow else WIDTH)
+        self.more.set_narrow(narrow)
 
     def show_files(self) -> None:
         """Fold out and scroll to the LoRA list and the VAE, once they are laid out."""
@@ -281,7 +283,7 @@ class Form(QFrame):
             column.setSpacing(SPACE.small)
             column.addWidget(label(words, "small"))
             column.addWidget(box)
-            row.addLayout(column, 1)
+            row.addLayout(column, 3 if box is self.size_choice else 2)
         self._column.addLayout(row)
         self.other_size = QWidget()
         other = QHBoxLayout(self.other_size)
@@ -291,6 +293,7 @@ class Form(QFrame):
             name_widget(box, f"image_{words.lower()}", f"{words} in pixels", "A multiple of 8")
             box.setRange(SMALLEST, LARGEST)
             box.setSingleStep(STEP)
+            box.setAlignment(Qt.AlignmentFlag.AlignCenter)
             box.editingFinished.connect(lambda one=box: one.setValue(snapped(one.value())))
             box.valueChanged.connect(self._tell)
             other.addWidget(box, 1)

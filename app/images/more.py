@@ -15,8 +15,8 @@ from app.theme import SPACE
 from app.widgets import ElidedLabel, icon_button, label, plain_button
 from app.widgets.base import name_widget
 
-WORDS = "Sampler, start picture, mask, LoRA"
-OWN_VAE = "The model's own"
+WORDS, FEW_WORDS = "Sampler, start picture, mask, LoRA", "More settings"
+OWN_VAE = "Built in"
 VAE_TIP = "The part that turns what was drawn into pixels; another file can give better colours"
 CLIP_TIP = (
     "How early the reading of the prompt ends: 1 at its last layer, 2 one before, as some models "
@@ -75,7 +75,7 @@ class More(Disclosure):
     changed = Signal()
 
     def __init__(self) -> None:
-        super().__init__(WORDS, "image_more")
+        super().__init__(WORDS, "image_more", "How the picture is drawn, and with which files")
         self.sampler = QComboBox()
         name_widget(self.sampler, "image_sampler", "Sampler", "How the steps are taken")
         self.start, self.loras, self.vae = StartBox(), LoraBox(), VaeRow()
@@ -105,6 +105,10 @@ class More(Disclosure):
         self.clip_skip.valueChanged.connect(lambda _number: self.changed.emit())
         self.start.strength_changed.connect(self.changed)
         self.loras.changed.connect(self.changed)
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Take less width, in a small window."""
+        self.button.setText(FEW_WORDS if narrow else WORDS)
 
     def show_info(self, info: Info) -> None:
         """Offer what a model can do."""

@@ -208,5 +208,5 @@ class Viewer(QWidget):
 
 
 def _short(picture: Picture) -> str:
-    words = picture.prompt or picture.path.name
-    return f"{words} · {facts_of(picture)}" if picture.text else words
+    words = [picture.prompt or picture.path.name, facts_of(picture), ingredients_of(picture)]
+    return " · ".join(part for part in words if part)

@@ -22,7 +22,7 @@ from app.theme import Tokens
 from app.widgets.base import name_widget, wire_theme
 
 LEAST, MOST = 0.02, 32.0  # zoom, device pixels a pixel of the picture
-NEAREST_FROM = 8.0  # from which single pixels are shown as squares
+NEAREST_FROM = 8.0  # logical pixels a picture pixel, from which these are shown as squares
 NOTCH = 1.25
 LINE = 12  # pixels around the line that take hold of it
 
@@ -176,7 +176,7 @@ class ZoomView(QWidget):
         tokens = theme.current().tokens
         painter.fillRect(self.rect(), QColor(tokens.sunken))
         if not self._picture.isNull():
-            is_smooth = self.zoom < NEAREST_FROM
+            is_smooth = self.is_fit or self.zoom / self.devicePixelRatioF() < NEAREST_FROM
             painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, is_smooth)
             self._paint_pictures(painter, self._area())
         if self.hasFocus():

@@ -94,7 +94,7 @@ def test_a_vae_is_known_for_what_it_is_and_can_be_cleared(
     wait_until(lambda: opened.words("image_vae_name") == "soft-vae")
     assert last_order(opened)["vae"] == str(weights["soft-vae"])
     find(opened.page, "image_vae_clear").click()  # type: ignore[attr-defined]
-    assert opened.words("image_vae_name") == "The model's own"
+    assert opened.words("image_vae_name") == "Built in"
     assert "vae" not in last_order(opened)
 
 

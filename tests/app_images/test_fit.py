@@ -31,7 +31,7 @@ GIB = 2**30
         ),
         (
             Fit(GIB, 2 * GIB, problem="x", size=(64, 64)),
-            "Too large here: 64 \N{MULTIPLICATION SIGN} 64 would fit",
+            "Too large for this GPU: 64 \N{MULTIPLICATION SIGN} 64 would fit",
         ),
     ],
 )

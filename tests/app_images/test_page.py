@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QComboBox,
     QLabel,
+    QScrollArea,
     QSlider,
     QSpinBox,
 )
@@ -102,6 +103,18 @@ def test_the_form_is_kept_over_a_restart(opened: Opened) -> None:
     assert again.studio.form.values().prompt == "a castle"
     assert again.studio.form.values().steps == 9
     again.close()
+
+
+def test_the_form_has_room_in_the_smallest_window(opened: Opened) -> None:
+    opened.page.resize(644, 520)
+    form = opened.studio.form
+    form.more.set_open(True)
+    form.leave_out.set_open(True)
+    scroll = find(form, "image_form_scroll", QScrollArea)
+    wait_until(lambda: scroll.verticalScrollBar().isVisible())
+    inner = scroll.widget()
+    assert inner is not None
+    assert inner.minimumSizeHint().width() <= scroll.viewport().width()
 
 
 def test_every_control_has_a_name_and_can_be_reached(full: Opened) -> None:
