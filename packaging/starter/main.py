@@ -49,12 +49,13 @@ def _build(options: argparse.Namespace, clock: Clock) -> None:
 def _train(options: argparse.Namespace, clock: Clock) -> None:
     from . import train_unet
 
-    fields = vars(options).copy()
-    del fields["job"]
-    train_unet.train(train_unet.Options(**fields), Clock(clock.started, options.seconds))
+    job = train_unet.prepare if options.job == "prepare" else train_unet.train
+    fields = {name: value for name, value in vars(options).items() if name != "job"}
+    fields["part"] = tuple(options.part)
+    job(train_unet.Options(**fields), Clock(clock.started, options.seconds))
 
 
-_JOBS = {"fetch": _fetch, "build": _build, "train": _train}
+_JOBS = {"fetch": _fetch, "build": _build, "prepare": _train, "train": _train}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("sources", type=Path)
     build.add_argument("data", type=Path)
     build.add_argument("--processes", type=int, default=2)
+    _add_train(jobs.add_parser("prepare", help="fill the caches for a training run"))
     _add_train(jobs.add_parser("train", help="train UNet and text encoder until a deadline"))
     return parser
 
@@ -74,7 +76,8 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument("data", type=Path)
     train.add_argument("out", type=Path)
     train.add_argument("--model", type=Path, default=SHIPPED, help="the folder to go on from")
-    train.add_argument("--work", type=Path, help="keeps encoded rows for a later run")
+    train.add_argument("--work", type=Path, help="keeps rows and state for a later run")
+    train.add_argument("--part", type=float, nargs=2, default=(0.0, 1.0), metavar="SHARE")
     train.add_argument("--seconds", type=float, default=540.0, help="for everything")
     train.add_argument("--rate", type=float, default=4e-4)
     train.add_argument("--batch", type=int, default=512)

@@ -91,12 +91,15 @@ def new_networks(text: dict[str, Any], device: str) -> Networks:
     )
 
 
-def load_networks(folder: Path, text: dict[str, Any], device: str) -> Networks:
+def load_networks(
+    folder: Path, text: dict[str, Any], device: str, fresh_unet: bool = False
+) -> Networks:
     """Networks with the weights of a diffusers folder, as float32. Raises WeightsError."""
     networks = new_networks(text, device)
     weights = "diffusion_pytorch_model.safetensors"
     fill(networks.vae, load_file(folder / "vae" / weights))
-    fill(networks.unet, load_file(folder / "unet" / weights))
+    if not fresh_unet:
+        fill(networks.unet, load_file(folder / "unet" / weights))
     fill(networks.text, load_file(folder / "text_encoder" / "model.safetensors"))
     config = json.loads((folder / "vae" / "config.json").read_text("utf-8"))
     return Networks(networks.vae, networks.unet, networks.text, float(config["scaling_factor"]))

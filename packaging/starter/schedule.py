@@ -28,10 +28,10 @@ class Clock:
         """Seconds since the start."""
         return self.now() - self.started
 
-    def span(self, reserve: float) -> Span:
+    def span(self, reserve: float, part: tuple[float, float] = (0.0, 1.0)) -> Span:
         """From now until `reserve` seconds before the limit; at least a second."""
         begin = self.elapsed
-        return Span(self, begin, max(begin + 1.0, self.limit - reserve))
+        return Span(self, begin, max(begin + 1.0, self.limit - reserve), part)
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,18 @@ class Span:
     """The part of a run in which steps are made."""
 
     clock: Clock
-    begin: float
+    begin: float  # seconds
     end: float
+    part: tuple[float, float] = (0.0, 1.0)  # of the whole training, which runs may share
 
     @property
-    def share(self) -> float:
-        """How much of it has passed, 0..1."""
+    def passed(self) -> float:
+        """How much of the span has passed, 0..1."""
         return min(1.0, max(0.0, (self.clock.elapsed - self.begin) / (self.end - self.begin)))
+
+    def share(self, passed: float) -> float:
+        """How much of the whole training is done when this much of the span has passed."""
+        return self.part[0] + (self.part[1] - self.part[0]) * min(1.0, passed)
 
 
 def rate(peak: float, share: float, step: int, warm_up: int = WARM_UP) -> float:

@@ -3,6 +3,10 @@
 Everything counts towards the deadline: decoding, encoding, compiling, training, writing. The
 learning rate falls to zero exactly at its end. What ships is the running average of the weights;
 a first one is written at FIRST_EXPORT of the time, so that a run cut short is not lost.
+
+`prepare` fills the caches (encoded rows in the work folder, compiled kernels where PyTorch keeps
+them), so that a run after it spends its time on steps. Several runs can share one training: each
+covers a part of the learning rate's way, and leaves its state in the work folder for the next.
 """
 
 # pyright: reportMissingImports=false
@@ -13,7 +17,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -31,6 +35,7 @@ from .tokenizer import LENGTH, Encoder
 
 EARLY_REPORT = 50  # steps, to see soon that all is well
 BLOCK = 10  # steps between two looks at the clock
+STATE = "state.pt"
 REPORT = 500  # steps between two reports
 POOL = 200  # steps whose rows are drawn at once
 FIRST_EXPORT = 0.6  # of the time
@@ -46,7 +51,8 @@ class Options:
     data: Path
     model: Path  # diffusers folder to go on from; its VAE stays as it is
     out: Path
-    work: Path | None = None  # keeps the encoded rows for a later run
+    work: Path | None = None  # keeps encoded rows and the last state for a later run
+    part: tuple[float, float] = (0.0, 1.0)  # of the whole training; after 0 the state goes on
     seconds: float = 540.0
     rate: float = 4e-4
     batch: int = 512
@@ -79,24 +85,45 @@ class Log:
 def train(options: Options, clock: Clock) -> None:
     """Train until the clock's limit and write the weights. Raises TrainingError."""
     log = Log(clock, options.out)
+    encoder, step, model, rows = _ready(options, log)
+    run = _Run(options, clock, log, step, rows)
+    if options.part[0] > 0.0:
+        run.go_on()
+    run.go(lambda name: _export(name, options.out, model, run, log))
+    if not _export("last export", options.out, model, run, log):
+        raise TrainingError("The weights at the end are no numbers; the first export stays.")
+    if options.work:
+        run.keep_state(options.work)
+    run.average.store()
+    save_preview(options.out / "preview.png", model, encoder)
+    log("done")
+
+
+def prepare(options: Options, clock: Clock) -> None:
+    """Fill the caches and time a few steps; the UNet's weights are not needed."""
+    log = Log(clock, options.out)
+    _, step, _, rows = _ready(options, log, fresh_unet=True)
+    run = _Run(replace(options, steps=EARLY_REPORT), clock, log, step, rows)
+    run.go(lambda name: True)
+    log("prepared")
+
+
+def _ready(
+    options: Options, log: Callable[[str], None], fresh_unet: bool = False
+) -> tuple[Encoder, Step, Networks, Rows]:
+    """Everything loaded, and the step compiled and recorded."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     _set_up(device)
     log(f"torch {torch.__version__} on {device}")
     encoder = Encoder(options.model / "tokenizer")
-    rows, model = _rows_and_networks(options, encoder, device, log)
+    rows, model = _rows_and_networks(options, encoder, device, log, fresh_unet)
     words = latents.load_words(options.data, encoder, device, options.pictures)
     empty = torch.from_numpy(encoder([""])).to(device).long()[0]
     step = Step(model, rows, words, empty, options.batch)
     step.choose(torch.multinomial(rows.weight, options.batch, replacement=True))
     step.prepare(log, options.compiled)
     log("the step is ready")
-    run = _Run(options, clock, log, step, rows)
-    run.go(lambda name: _export(name, options.out, model, run, log))
-    if not _export("last export", options.out, model, run, log):
-        raise TrainingError("The weights at the end are no numbers; the first export stays.")
-    run.average.store()
-    save_preview(options.out / "preview.png", model, encoder)
-    log("done")
+    return encoder, step, model, rows
 
 
 def _set_up(device: str) -> None:
@@ -108,7 +135,11 @@ def _set_up(device: str) -> None:
 
 
 def _rows_and_networks(
-    options: Options, encoder: Encoder, device: str, log: Callable[[str], None]
+    options: Options,
+    encoder: Encoder,
+    device: str,
+    log: Callable[[str], None],
+    fresh_unet: bool,
 ) -> tuple[Rows, Networks]:
     """The rows are planned first: its processes must start before the device is used."""
     kept = latents.cached_rows(options.work, device) if options.work else None
@@ -119,7 +150,7 @@ def _rows_and_networks(
         planned = plan(items, tokenizer, options.boost, options.processes)
         log(f"{len(planned.picture)} rows planned, {planned.tokens.shape[0]} sets of captions")
     text = networks.text_shape(encoder.size, encoder.start, encoder.end, LENGTH)
-    model = networks.load_networks(options.model, text, device)
+    model = networks.load_networks(options.model, text, device, fresh_unet)
     model.vae.requires_grad_(False).eval().to(memory_format=torch.channels_last)
     model.unet.to(memory_format=torch.channels_last)
     if kept is None and planned is not None:
@@ -176,19 +207,37 @@ class _Run:
 
     def go(self, export: Callable[[str], bool]) -> None:
         """Steps until the time is over; `export` is called when FIRST_EXPORT has passed."""
-        span = self._clock.span(RESERVE)
+        span = self._clock.span(RESERVE, self._options.part)
         exported, last, started = False, self.made, self._clock.elapsed
         previous: torch.cuda.Event | None = None
-        while (share := self._share(span)) < 1.0:
+        while (passed := self._passed(span)) < 1.0:
+            share = span.share(passed)
             self._block(self.ease * rate(self._options.rate, share, self.made))
             previous = _wait_for(previous)
             if self.made == EARLY_REPORT or self.made % REPORT == 0:
                 pace = (self._clock.elapsed - started) * 1000 / (self.made - last)
                 self.report(share, pace)
                 last, started = self.made, self._clock.elapsed
-            if share >= FIRST_EXPORT and not exported:
+            if passed >= FIRST_EXPORT and not exported:
                 exported = export("first export")
-        self.report(1.0, 0.0)
+        self.report(span.share(1.0), 0.0)
+
+    def keep_state(self, folder: Path) -> None:
+        """Leave everything that the next part of this training needs."""
+        tensors = [tensor.detach() for tensor in self._step.state()]
+        state = {"tensors": tensors, "average": self.average.values, "made": self.made}
+        torch.save(state, folder / STATE)
+
+    def go_on(self) -> None:
+        """Take up the state that the part before left. Raises TrainingError."""
+        path = self._options.work / STATE if self._options.work else None
+        if path is None or not path.exists():
+            raise TrainingError("There is no state to go on from; begin with part 0.")
+        state = torch.load(path, map_location=self.average.values[0].device)
+        torch._foreach_copy_([t.detach() for t in self._step.state()], state["tensors"])
+        torch._foreach_copy_(self.average.values, state["average"])
+        self.made = int(state["made"])
+        self._checkpoint.save()
 
     def report(self, share: float, pace: float) -> None:
         """Log the losses; keep a checkpoint, or go back to it. Raises TrainingError."""
@@ -210,10 +259,10 @@ class _Run:
             "history": self.history,
         }
 
-    def _share(self, span: Span) -> float:
+    def _passed(self, span: Span) -> float:
         """How much of the run is done, by time or by steps."""
         limit = self._options.steps
-        return max(span.share, self.made / limit if limit else 0.0)
+        return max(span.passed, self.made / limit if limit else 0.0)
 
     def _drawn(self) -> Tensor:
         """Rows [POOL, batch], each drawn as often as its weight says."""

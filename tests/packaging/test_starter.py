@@ -251,8 +251,15 @@ def test_the_learning_rate_falls_to_zero_at_the_deadline() -> None:
     span = clock.span(reserve=25.0)
     rates = []
     for time.value in (115.0, 315.0, 515.0, 530.0):
-        rates.append(schedule.rate(4e-4, span.share, step=1000))
+        rates.append(schedule.rate(4e-4, span.share(span.passed), step=1000))
     assert rates == pytest.approx([4e-4, 2e-4, 0.0, 0.0])
+
+
+def test_runs_can_share_a_training() -> None:
+    time = Time()
+    span = schedule.Clock(0.0, limit=100.0, now=time).span(0.0, part=(0.5, 1.0))
+    time.value = 50.0
+    assert span.share(span.passed) == 0.75
 
 
 def test_the_learning_rate_rises_at_first() -> None:
