@@ -24,6 +24,7 @@ from app.images.values import (
     defaults_of,
     kept,
     order,
+    pictures_words,
     random_seed,
     sampler_words,
     shortened,
@@ -31,6 +32,7 @@ from app.images.values import (
 )
 from app.memory.units import join_words
 from app.shell.page import AppContext
+from app.widgets import Action
 from engine.worker.protocol import Event
 
 FORM = "images.form"  # the setting that keeps the form over a restart
@@ -153,6 +155,7 @@ class StudioController(QObject):
         drawing.stopping.connect(running.show_stopping)
         drawing.picture_made.connect(self.gallery.add)
         drawing.warned.connect(self._warn)
+        drawing.emptied.connect(self._tell_elsewhere)
         running.cancel_wanted.connect(drawing.cancel)
         running.removed.connect(drawing.remove)
         running.moved_up.connect(drawing.move_up)
@@ -280,6 +283,18 @@ class StudioController(QObject):
 
     def _model_size(self) -> int:
         return self._models.info.width * self._models.info.height
+
+    def _tell_elsewhere(self, made: int, problem: str) -> None:
+        """Who looks at another page hears how the drawing ended."""
+        if self._studio.isVisible():
+            return
+        show = Action("Show", lambda: self._context.go_to("images"))
+        if problem:
+            self._context.messages.error(problem, action=show)
+        else:
+            verb = "is" if made == 1 else "are"
+            text = f"{pictures_words(made)} {verb} finished."
+            self._context.messages.toast(text, show, seconds=8)
 
     def _warn(self, text: str) -> None:
         self._context.messages.toast(text, kind="warning", seconds=10)

@@ -23,7 +23,8 @@ class Drawing(QObject):
 
     Attributes: jobs, live (of the running order), pace ("model width height" -> seconds a step).
     Signals: changed() after the queue changed; advanced(job, live); previewed(image);
-    picture_made(path); warned(text); stopping().
+    picture_made(path); warned(text); stopping(); emptied(made, problem) when nothing is left to
+    do, with how many pictures came of it and the last sentence about what went wrong, or "".
     """
 
     changed = Signal()
@@ -32,6 +33,7 @@ class Drawing(QObject):
     picture_made = Signal(object)
     warned = Signal(str)
     stopping = Signal()
+    emptied = Signal(int, str)
 
     def __init__(self, engine: EngineClient, folder: Path) -> None:
         super().__init__()
@@ -41,6 +43,7 @@ class Drawing(QObject):
         self.jobs = Jobs()
         self.live = Live()
         self.pace: dict[str, float] = {}
+        self._made, self._problem = 0, ""
 
     def add(self, values: Values, model: str, title: str) -> Job:
         """Put an order in line; it starts at once if nothing else is drawn."""
@@ -92,6 +95,10 @@ class Drawing(QObject):
             )
             self.advanced.emit(job, self.live)
         self.changed.emit()
+        if self.jobs.running is None and (self._made or self._problem):
+            made, problem = self._made, self._problem
+            self._made, self._problem = 0, ""
+            self.emptied.emit(made, problem)
 
     def _hear(self, number: int, event: Event) -> None:
         job = self.jobs.find(number)
@@ -107,6 +114,7 @@ class Drawing(QObject):
             case "step":
                 self._step(job, event)
             case "picture":
+                self._made += 1
                 self._advance(job, replace(self.live, made=self.live.made + 1))
                 self.picture_made.emit(Path(str(event.get("path"))))
             case "done":
@@ -148,7 +156,7 @@ class Drawing(QObject):
         if event.get("code") == "cancelled":
             self.jobs.remove(job.number)
         else:
-            problem = str(event.get("message") or FAILED)
+            self._problem = problem = str(event.get("message") or FAILED)
             self.jobs.fail(job.number, problem, str(event.get("details") or ""))
         self._next()
 

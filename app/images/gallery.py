@@ -258,7 +258,7 @@ class Gallery(QWidget):
         self.compare = pill_button("Compare", "gallery_compare", None, "See both in one place")
         self.compare.clicked.connect(lambda: self._act("compare"))
         row.addWidget(self.compare)
-        self.order = pill_button(Sorting.NEWEST, "gallery_order", None, "Turn the order round")
+        self.order = pill_button(Sorting.NEWEST, "gallery_order", None, "Newest or oldest first")
         self.order.clicked.connect(self._turn_round)
         row.addWidget(self.order)
         self.search = QLineEdit()
@@ -283,6 +283,7 @@ class Gallery(QWidget):
         sorting = Sorting.OLDEST if is_newest else Sorting.NEWEST
         self.model.sort_by(sorting)
         self.order.setText(sorting)
+        self.view.setAccessibleName(f"Pictures, {sorting.lower()} first")
 
     def _follow_selection(self, *_arguments: object) -> None:
         self.compare.setVisible(len(self.view.selectedIndexes()) == 2)

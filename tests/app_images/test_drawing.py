@@ -86,3 +86,28 @@ def test_a_locked_seed_is_used_again_and_an_open_one_changes(opened: Opened) -> 
     assert opened.orders()[-1]["settings"]["seed"] == second  # type: ignore[index]
     click(page, "image_seed_dice")
     assert opened.studio.form.values().seed != second
+
+
+def test_who_looks_elsewhere_hears_how_it_ended(opened: Opened) -> None:
+    opened.draw("a red apple")
+    opened.page.hide()
+    wait_until(lambda: opened.told)
+    opened.draw("/error out_of_memory")
+    wait_until(lambda: len(opened.told) == 2)
+    assert opened.told == ["1 picture is finished.", "A scripted failure (out_of_memory)."]
+
+
+def test_who_looks_on_needs_no_message(opened: Opened) -> None:
+    opened.draw("a red apple")
+    opened.wait_pictures(1)
+    wait_until(lambda: not opened.controller.drawing.jobs.items)
+    assert not opened.told
+
+
+def test_what_is_left_out_is_counted_too(opened: Opened) -> None:
+    click(opened.page, "image_leave_out")
+    opened.studio.form.negative.setPlainText("blur, text")
+    wait_until(lambda: opened.words("image_negative_tokens") == "4 / 32 tokens")
+    opened.studio.form.negative.setPlainText(" ".join(f"w{n}" for n in range(33)))
+    cut = "35 / 32 tokens. Not read, beyond the limit: “w30 w31 w32”"
+    wait_until(lambda: opened.words("image_negative_tokens") == cut)
