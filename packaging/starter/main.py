@@ -55,7 +55,27 @@ def _train(options: argparse.Namespace, clock: Clock) -> None:
     job(train_unet.Options(**fields), Clock(clock.started, options.seconds))
 
 
-_JOBS = {"fetch": _fetch, "build": _build, "prepare": _train, "train": _train}
+def _assemble(options: argparse.Namespace, clock: Clock) -> None:
+    from .assemble import assemble
+
+    for network, count in assemble(options.model, options.run, options.folder).items():
+        print(f"{network}: {count / 1e6:.2f} million parameters")
+
+
+def _sample(options: argparse.Namespace, clock: Clock) -> None:
+    from .sample import sheet
+
+    sheet(options.picture, options.models or [SHIPPED], options.way, options.count)
+
+
+_JOBS = {
+    "fetch": _fetch,
+    "build": _build,
+    "prepare": _train,
+    "train": _train,
+    "assemble": _assemble,
+    "sample": _sample,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,6 +89,15 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--processes", type=int, default=2)
     _add_train(jobs.add_parser("prepare", help="fill the caches for a training run"))
     _add_train(jobs.add_parser("train", help="train UNet and text encoder until a deadline"))
+    assemble = jobs.add_parser("assemble", help="make a model folder of a run's weights")
+    assemble.add_argument("run", type=Path, help="what the training wrote")
+    assemble.add_argument("folder", type=Path, help="the new folder")
+    assemble.add_argument("--model", type=Path, default=SHIPPED, help="the folder it went on from")
+    sample = jobs.add_parser("sample", help="draw the fixed prompts, models side by side")
+    sample.add_argument("picture", type=Path, help="the sheet, a PNG file")
+    sample.add_argument("models", type=Path, nargs="*", help="folders; what ships if none")
+    sample.add_argument("--way", choices=("engine", "diffusers"), default="engine")
+    sample.add_argument("--count", type=int, default=48, help="of the prompts")
     return parser
 
 

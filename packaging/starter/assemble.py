@@ -1,0 +1,67 @@
+"""Puts what a training run wrote into a model folder: a copy of another, with new weights."""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .networks import WeightsError
+
+WEIGHTS = {
+    "unet": "unet/diffusion_pytorch_model.safetensors",
+    "text": "text_encoder/model.safetensors",
+    "vae": "vae/diffusion_pytorch_model.safetensors",
+}
+
+
+def assemble(model: Path, run: Path, folder: Path) -> dict[str, int]:
+    """Write `folder`: `model` with the run's weights; parameters by network.
+
+    Raises WeightsError when the run's weights are not those of this model's networks.
+    """
+    shutil.copytree(model, folder)
+    counts: dict[str, int] = {}
+    for network, name in WEIGHTS.items():
+        old = load_file(model / name)
+        new = _written(run, network) or old
+        _check(network, old, new)
+        save_file(new, folder / name, metadata={"format": "pt"})
+        counts[network] = sum(weight.numel() for weight in new.values())
+    _keep_scaling(run, folder)
+    return counts
+
+
+def _written(run: Path, network: str) -> dict[str, Tensor]:
+    """The weights that the run wrote, in one file or in numbered parts."""
+    weights: dict[str, Tensor] = {}
+    parts = [*run.glob(f"{network}.safetensors"), *run.glob(f"{network}_[0-9]*.safetensors")]
+    for path in sorted(parts):
+        weights |= load_file(path)
+    return weights
+
+
+def _check(network: str, old: dict[str, Tensor], new: dict[str, Tensor]) -> None:
+    differing = sorted(
+        name for name in old.keys() | new.keys() if _shape(old, name) != _shape(new, name)
+    )
+    if differing:
+        raise WeightsError(f"The {network} of the run differs in {', '.join(differing[:5])}.")
+
+
+def _shape(weights: dict[str, Tensor], name: str) -> tuple[int, ...] | None:
+    return tuple(weights[name].shape) if name in weights else None
+
+
+def _keep_scaling(run: Path, folder: Path) -> None:
+    """A VAE trained anew has latents of another size."""
+    facts = json.loads((run / "run.json").read_text("utf-8"))
+    if "scaling_factor" in facts:
+        path = folder / "vae" / "config.json"
+        config = json.loads(path.read_text("utf-8"))
+        config["scaling_factor"] = facts["scaling_factor"]
+        path.write_text(json.dumps(config, indent=2), "utf-8")
