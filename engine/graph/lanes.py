@@ -9,6 +9,7 @@ assignment are tried, then pairs of lanes exchange connected values while that s
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from engine.graph.arena import extent, lowest_gap, offsets_in_order
 from engine.graph.liveness import Lifetime, PlanError
 from engine.graph.plan import Place, Plan, aligned, by_breadth, by_size, neighbours, offset_bound
 
+SHAKEN = 4  # orders tried besides those with a reason
+IMPROVED = 4  # assignments that exchanges are tried on
 EXCHANGES = 400  # most exchanges tried; a bound on time, reached by large graphs only
 
 
@@ -56,28 +59,43 @@ def plan_lanes(
     apart = _apart(values, conflicts)
     problem = _Problem(sizes, by_size(values, sizes), neighbours(values), apart)
     bound = offset_bound(values, sizes)
-    orders = (problem.largest, by_breadth(values, sizes), range(len(values)))
-    lane_of = _coloured(problem, orders, lanes, bound)
-    if lane_of is None:
+    orders = [problem.largest, by_breadth(values, sizes), range(len(values)), *_shaken(sizes)]
+    coloured = _coloured(problem, orders, lanes, bound)
+    if not coloured:
         raise PlanError(f"{len(values)} values with these conflicts do not fit in {lanes} lanes.")
-    return _plan(values, problem, _improve(problem, lane_of, lanes, bound), bound)
+    best = coloured[0]
+    for lane_of in coloured:  # the smallest may be stuck where one a little larger is not
+        better = _improve(problem, lane_of, lanes, bound)
+        best = min(best, better, key=lambda each: _total(problem, each, lanes))
+        if _total(problem, best, lanes) == bound:
+            break
+    return _plan(values, problem, best, bound)
+
+
+def _shaken(sizes: Sequence[int]) -> list[list[int]]:
+    """Orders by size where what is nearly as large may come first; the same at every call."""
+    chance = random.Random(0)
+    weights = [[size * chance.uniform(0.5, 1) for size in sizes] for _ in range(SHAKEN)]
+    return [sorted(range(len(sizes)), key=lambda at: -weight[at]) for weight in weights]
+
+
+def _total(problem: _Problem, lane_of: Sequence[int], lanes: int) -> int:
+    return sum(problem.bytes_of(lane, lane_of) for lane in range(lanes))
 
 
 def _coloured(
     problem: _Problem, orders: Sequence[Sequence[int]], lanes: int, bound: int
-) -> list[int] | None:
-    """The best assignment of several orders and numbers of lanes; None when all are dead ends."""
-    best: tuple[int, list[int]] | None = None
+) -> list[list[int]]:
+    """The best assignments of several orders and numbers of lanes, best first."""
+    found: dict[tuple[int, ...], int] = {}
     for count, order, saturated in itertools.product(range(1, lanes + 1), orders, (False, True)):
         lane_of = _assign(problem, order, count, saturated)
         if lane_of is None:
             continue
-        total = sum(problem.bytes_of(lane, lane_of) for lane in range(count))
-        if best is None or total < best[0]:
-            best = (total, lane_of)
-        if total == bound:
+        found[tuple(lane_of)] = _total(problem, lane_of, lanes)
+        if found[tuple(lane_of)] == bound:
             break
-    return best[1] if best is not None else None
+    return [list(lane_of) for lane_of in sorted(found, key=found.__getitem__)[:IMPROVED]]
 
 
 def _apart(

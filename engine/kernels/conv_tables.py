@@ -95,19 +95,19 @@ _F16 = (
     Variant("f16", 64, 64, 4, 8),
     Variant("f16", 128, 64, 8, 8),
     Variant("f16", 128, 128, 8, 8),
-    Variant("f16", 128, 128, 8, 8, prefetch=True),
     Variant("f16", 64, 64, 4, 8, splits=4),
 )
 _MATRIX = (
-    _matrix(128, 128, 64, 64),
-    _matrix(128, 128, 64, 32),
+    _matrix(128, 128, 64, 32, 2),
+    _matrix(128, 160, 32, 80),
+    _matrix(128, 160, 32, 80, splits=4),
+    _matrix(128, 160, 32, 80, splits=16),
+    _matrix(64, 160, 32, 80),
     _matrix(128, 64, 64, 32),
-    _matrix(128, 64, 32, 32),
     _matrix(64, 64, 32, 32),
     _matrix(64, 64, 32, 32, 2),
-    _matrix(64, 64, 32, 32, splits=2),
     _matrix(64, 64, 32, 32, splits=4),
-    _matrix(32, 64, 32, 32),
+    _matrix(64, 16, 16, 16),
 )
 _SOFTWARE = tuple(_software(pixels, rows) for pixels in (4, 8, 16) for rows in (4, 8))
 
@@ -115,21 +115,27 @@ _SOFTWARE = tuple(_software(pixels, rows) for pixels in (4, 8, 16) for rows in (
 VARIANTS: tuple[Variant, ...] = (*_F32, *_F16, *_MATRIX, *_SOFTWARE)
 
 BUSY = 128  # workgroups that leave no part of a large GPU without work
+MOST_SPLITS = 16
+LEAST_GROUPS = 16  # groups of a split below which adding up the parts costs more than it gains
 
 
-def preferred(pixels: int, rows: int, caps: Capabilities, *, half: bool) -> Iterator[Variant]:
-    """Variants for ``pixels`` by ``rows``, best first; those in f16 only where x is in f16 too.
+def preferred(
+    pixels: int, rows: int, groups: int, caps: Capabilities, *, half: bool
+) -> Iterator[Variant]:
+    """Variants for ``pixels`` by ``rows`` of ``groups`` groups of columns, best first.
 
-    Whoever keeps activations in f32 does so because f16 would overflow, or be too coarse.
+    Those in f16 only where x is in f16 too: whoever keeps activations in f32 does so because f16
+    would overflow, or be too coarse. The orders were raced on an H200, with all variants compiled
+    and the clocks warm.
     """
     if caps.software:
         yield from (_software(8, 4), _software(4, 4))
         return
     if half and caps.matrix:
-        yield from _preferred_matrix(pixels, rows)
+        yield from _preferred_matrix(pixels, rows, groups)
     if half and caps.f16:
-        yield from _preferred_tile("f16", pixels, rows)
-    yield from _preferred_tile("f32", pixels, rows)
+        yield from _preferred_f16(pixels, rows)
+    yield from _preferred_f32(pixels, rows)
 
 
 def _tiles(pixels: int, rows: int, tile_pixels: int, tile_rows: int) -> int:
@@ -137,26 +143,50 @@ def _tiles(pixels: int, rows: int, tile_pixels: int, tile_rows: int) -> int:
     return -(-pixels // tile_pixels) * -(-rows // tile_rows)
 
 
-def _preferred_matrix(pixels: int, rows: int) -> Iterator[Variant]:
-    ragged = 0 < rows % 128 <= 64  # half of the last tile of 128 channels would be wasted
-    if _tiles(pixels, rows, 128, 128) >= BUSY and not ragged:
-        yield _matrix(128, 128, 64, 64)
+def _splits(tiles: int, groups: int) -> int:
+    """Parts to add up apart, so that few tiles become as many workgroups as a GPU has cores."""
+    splits = 1
+    while splits < MOST_SPLITS and tiles * splits * 4 < BUSY * 3:
+        splits *= 2
+    return splits if groups >= splits * LEAST_GROUPS else 1
+
+
+def _preferred_matrix(pixels: int, rows: int, groups: int) -> Iterator[Variant]:
+    if rows <= 16:
+        yield _matrix(64, 16, 16, 16)
+    if rows % 160 == 0:  # denoisers: 128 channels would leave a ragged tile; 165 TFLOP/s, not 96
+        tiles = _tiles(pixels, rows, 128, 160)
+        splits = _splits(tiles, groups)
+        if tiles * splits * 4 >= BUSY * 3:
+            yield _matrix(128, 160, 32, 80, splits=splits)
+        if _tiles(pixels, rows, 64, 160) * 4 >= BUSY * 3:
+            yield _matrix(64, 160, 32, 80)
+    elif not 0 < rows % 128 <= 64 and _tiles(pixels, rows, 128, 128) >= BUSY:
+        yield _matrix(128, 128, 64, 32, 2)  # autoencoders: 222 TFLOP/s
     if _tiles(pixels, rows, 128, 64) >= BUSY:
         yield _matrix(128, 64, 64, 32)
-    if _tiles(pixels, rows, 64, 64) < BUSY:
-        if _tiles(pixels, rows, 64, 64) < BUSY // 2:
-            yield _matrix(64, 64, 32, 32, splits=4)
-        yield _matrix(64, 64, 32, 32, splits=2)
+    splits = _splits(_tiles(pixels, rows, 64, 64), groups)
+    yield _matrix(64, 64, 32, 32, splits=splits) if splits > 1 else _matrix(64, 64, 32, 32, 2)
     yield _matrix(64, 64, 32, 32)
 
 
-def _preferred_tile(style: str, pixels: int, rows: int) -> Iterator[Variant]:
+def _preferred_f16(pixels: int, rows: int) -> Iterator[Variant]:
+    if rows % 128 == 0 and _tiles(pixels, rows, 128, 128) >= BUSY:
+        yield Variant("f16", 128, 128, 8, 8)
+    if _tiles(pixels, rows, 64, 64) < 2 * BUSY:
+        yield Variant("f16", 64, 64, 4, 8, splits=4)
+    if min(pixels, rows) <= 16:
+        yield Variant("f16", 32, 32, 4, 4, unroll=False)
+    yield Variant("f16", 64, 64, 4, 8)
+
+
+def _preferred_f32(pixels: int, rows: int) -> Iterator[Variant]:
     if _tiles(pixels, rows, 128, 128) >= BUSY:
-        yield Variant(style, 128, 128, 8, 8, prefetch=style == "f16")
+        yield Variant("f32", 128, 128, 8, 8)
     if _tiles(pixels, rows, 128, 64) >= BUSY:
-        yield Variant(style, 128, 64, 8, 8)
+        yield Variant("f32", 128, 64, 8, 8)
     if _tiles(pixels, rows, 64, 64) < BUSY:
-        yield Variant(style, 64, 64, 4, 8, unroll=style == "f16", splits=4)
+        yield Variant("f32", 64, 64, 4, 8, unroll=False, splits=4)
     if min(pixels, rows) <= 32:
-        yield Variant(style, 32, 32, 4, 4, unroll=False)
-    yield Variant(style, 64, 64, 4, 8, unroll=style == "f16")
+        yield Variant("f32", 32, 32, 4, 4, unroll=False)
+    yield Variant("f32", 64, 64, 4, 8, unroll=False)

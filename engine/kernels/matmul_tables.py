@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.gpu.capabilities import Capabilities, MatrixShape
+from engine.kernels.quantise_blocks import FLOAT_KINDS
 from engine.tensor.weights import WeightDesc
 
 GROUP = 32  # columns of one group of weights
@@ -229,6 +230,8 @@ def preferred(desc: WeightDesc, tokens: int, caps: Capabilities) -> Iterator[Var
             yield _software(4, 4)
         yield from (_software(8, 4), _software(8, 8))
         return
+    if caps.matrix and desc.kind in FLOAT_KINDS:
+        yield from _preferred_matrix_floats(desc.rows, tokens)
     if caps.matrix:
         yield from _preferred_matrix(desc.rows, tokens)
     # Signed bytes are faster yet, but round activations so coarsely that a greedy answer changes:
@@ -242,6 +245,14 @@ def preferred(desc: WeightDesc, tokens: int, caps: Capabilities) -> Iterator[Var
 def _tiles(rows: int, tokens: int, tile_tokens: int, tile_rows: int) -> int:
     """Workgroups that a tiling makes: too few leave part of a large GPU without work."""
     return -(-tokens // tile_tokens) * -(-rows // tile_rows)
+
+
+def _preferred_matrix_floats(rows: int, tokens: int) -> Iterator[Variant]:
+    """Weights that need no decoding: the largest tile is faster without prefetching (H200)."""
+    if tokens > 64 and _tiles(rows, tokens, 128, 128) >= 128:
+        yield _matrix(128, 128, 64, 64)
+    if tokens > 32:
+        yield _matrix(64, 64, 32, 32, 2, prefetch=True)
 
 
 def _preferred_matrix(rows: int, tokens: int) -> Iterator[Variant]:
