@@ -283,21 +283,21 @@ class Run:
         return latents
 
     def _looped(self, job: Job, start: Start, first: int) -> Floats | None:
-        factors = self.stages.factors(self.cancelled)
-        if factors is None:
-            return None
         denoiser = self.stages.denoisers.get(job)
         self.progress("compiling", 0, 1)
         denoiser.prepare()
         self.progress("compiling", 1, 1)
-        denoiser.set_preview(factors)
+        factors = self.stages.colours.factors()
+        if factors is not None:
+            denoiser.set_preview(factors)
         done, calls = first * self.schedule.steps, self.schedule.step_of
 
         def on_call(call: int, preview: Pixels) -> None:
             if call + 1 < len(calls) and calls[call + 1] == calls[call]:
                 return  # the first stage of a two-stage step
             steps = done + (calls[call] + 1) * start.x.shape[0]
-            self.on_step(steps, self.clock.total, self.clock.tick(steps), preview)
+            shown = None if factors is None else preview
+            self.on_step(steps, self.clock.total, self.clock.tick(steps), shown)
 
         return denoiser.run(start, on_call, self._stop)
 
@@ -320,6 +320,7 @@ class Run:
                 self.notes.append(
                     "The autoencoder overflowed in 16 bits, so the picture was decoded in 32."
                 )
+            self.stages.colours.learn(each, picture)
             yield picture
 
     def _on_tile(self, done: int, total: int) -> None:

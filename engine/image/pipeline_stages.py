@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.image.latent_colours import LatentColours
 from engine.image.pipeline_job import Denoisers
 from engine.image.pipeline_model import ImageModel
-from engine.image.pipeline_preview import preview_factors
 from engine.image.pipeline_text import TextStage
 from engine.image.pipeline_vae import VaeStage
-from engine.image.runner_graph import Floats
 
 Cancelled = Callable[[], bool]
 
@@ -26,13 +25,7 @@ class Stages:
         self.text = TextStage(self.model)
         self.vae = VaeStage(self.model, self.memory_limit)
         self.denoisers = Denoisers(self.model, self.text, self.vae, self.memory_limit)
-        self._factors: Floats | None = None
-
-    def factors(self, cancelled: Cancelled) -> Floats | None:
-        """The preview's map from latents to colours, made at its first use; None if cancelled."""
-        if self._factors is None:
-            self._factors = preview_factors(self.vae, cancelled)
-        return self._factors
+        self.colours = LatentColours(self.model.files)
 
     def release(self) -> None:
         """Give back the memory of everything but the weights."""
