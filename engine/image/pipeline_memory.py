@@ -61,9 +61,12 @@ def refuse(
         else "Even small pictures do not fit: close other programs that use the GPU, or choose a "
         "smaller model."
     )
-    return TooLargeError(
-        f"{width} x {height} needs {gib(need)} and {gib(room)} are free. {advice}", fits
+    problem = (
+        f"{width} x {height} needs {gib(need)} and {gib(room)} are free."
+        if need > room
+        else f"{width} x {height} is more than this GPU takes in one piece."
     )
+    return TooLargeError(f"{problem} {advice}", fits)
 
 
 def _largest(

@@ -94,16 +94,20 @@ def fitted_to_latents(settings: ImageSettings, factor: int, has_count: bool) -> 
         )
     count, _, high, wide = (int(side) for side in shape)
     width, height = wide * factor, high * factor
-    asked = (settings.width or width, settings.height or height)
-    if asked != (width, height):
-        raise SettingError(
-            f"{name} holds noise for {width} x {height} pixels, and {asked[0]} x {asked[1]} are "
-            "asked for. Leave width and height out, or choose another file."
-        )
+    for side, own, asked in (
+        ("width", width, settings.width),
+        ("height", height, settings.height),
+    ):
+        if asked not in (None, own):
+            raise SettingError(
+                f"{name} holds noise for {width} x {height} pixels, and a {side} of {asked} is "
+                "asked for. Leave width and height out, or choose another file."
+            )
     if has_count and settings.count != count:
+        pictures = "1 picture" if count == 1 else f"{count} pictures"
         raise SettingError(
-            f"{name} holds noise for {count} pictures, and {settings.count} are asked for. Leave "
-            "the number out, or choose another file."
+            f"{name} holds noise for {pictures}, and {settings.count} are asked for. Leave the "
+            "number out, or choose another file."
         )
     return replace(settings, width=width, height=height, count=count)
 
@@ -134,7 +138,10 @@ def _loaded(path: str) -> NDArray[Any]:
     except FileNotFoundError as error:
         raise SettingError(f"There is no file {path} with noise.") from error
     except (OSError, ValueError, EOFError) as error:
-        raise SettingError(f"{Path(path).name} is no .npy file of latents: {error}.") from error
+        raise SettingError(
+            f"{Path(path).name} is no file of numbers that can be read. Noise to start from is a "
+            ".npy file, as numpy.save writes it."
+        ) from error
     if not isinstance(array, np.ndarray):
         raise SettingError(f"{Path(path).name} holds several arrays. Save one as a .npy file.")
     return cast("NDArray[Any]", array)
