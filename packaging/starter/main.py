@@ -55,6 +55,19 @@ def _train(options: argparse.Namespace, clock: Clock) -> None:
     job(train_unet.Options(**fields), Clock(clock.started, options.seconds))
 
 
+def _train_vae(options: argparse.Namespace, clock: Clock) -> None:
+    from . import train_vae
+
+    fields = {name: value for name, value in vars(options).items() if name != "job"}
+    train_vae.train(train_vae.Options(**fields), Clock(clock.started, options.seconds))
+
+
+def _fresh(options: argparse.Namespace, clock: Clock) -> None:
+    from .fresh import make_fresh
+
+    make_fresh(options.data, options.folder)
+
+
 def _assemble(options: argparse.Namespace, clock: Clock) -> None:
     from .assemble import assemble
 
@@ -71,6 +84,8 @@ def _sample(options: argparse.Namespace, clock: Clock) -> None:
 _JOBS = {
     "fetch": _fetch,
     "build": _build,
+    "fresh": _fresh,
+    "train-vae": _train_vae,
     "prepare": _train,
     "train": _train,
     "assemble": _assemble,
@@ -87,6 +102,16 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("sources", type=Path)
     build.add_argument("data", type=Path)
     build.add_argument("--processes", type=int, default=2)
+    fresh = jobs.add_parser("fresh", help="make a model folder with random weights")
+    fresh.add_argument("data", type=Path)
+    fresh.add_argument("folder", type=Path)
+    vae = jobs.add_parser("train-vae", help="train an autoencoder from scratch")
+    vae.add_argument("data", type=Path)
+    vae.add_argument("out", type=Path)
+    vae.add_argument("--seconds", type=float, default=300.0, help="for everything")
+    vae.add_argument("--batch", type=int, default=96)
+    vae.add_argument("--pictures", type=int, help="use a few only")
+    vae.add_argument("--steps", type=int, help="end after so many")
     _add_train(jobs.add_parser("prepare", help="fill the caches for a training run"))
     _add_train(jobs.add_parser("train", help="train UNet and text encoder until a deadline"))
     assemble = jobs.add_parser("assemble", help="make a model folder of a run's weights")

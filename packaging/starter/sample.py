@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from .prompts import prompts
 
-STEPS, GUIDANCE = 20, 4.5
+STEPS, GUIDANCE, SAMPLER = 20, 4.5, "dpmpp_2m"
 SIZE, MARGIN, LABEL = 128, 4, 14  # pixels
 COLUMNS = 8
 BATCH = 8  # prompts that diffusers draws at once
@@ -55,7 +54,6 @@ def draw_with_engine(model: Path, texts: Sequence[str], seeds: Sequence[int]) ->
 
     engine = ImageEngine(open_device())
     engine.load(model.absolute())
-    order: dict[str, Any] = {"steps": STEPS, "guidance": GUIDANCE, "width": SIZE, "height": SIZE}
     drawn: list[Image.Image] = []
     for text, seed in zip(texts, seeds, strict=True):
         wanted = ImageSettings(
