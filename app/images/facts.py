@@ -11,7 +11,12 @@ from app.storage.pictures_text import negative_of, pairs_of
 
 LONGEST = 40  # letters of a value; files of other programs hold anything
 FACTS = {"Seed": "seed {}", "Steps": "{} steps", "Sampler": "{}", "CFG scale": "guidance {}"}
-INGREDIENTS = {"Model": "{}", "VAE": "VAE {}", "Clip skip": "CLIP skip {}"}
+INGREDIENTS = {
+    "Model": "{}",
+    "VAE": "VAE {}",
+    "Clip skip": "CLIP skip {}",
+    "Denoising strength": "change {}",
+}
 
 
 def facts_of(picture: Picture) -> str:

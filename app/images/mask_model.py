@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image, ImageFilter
 from PySide6.QtCore import QBuffer, QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath, QPen
 
@@ -12,6 +14,7 @@ from app.storage.files import write_atomically
 
 MOST_SIDE = 1024  # pixels of a mask's longer side; it is scaled to the picture anyway
 MOST_STROKES = 500  # that can be taken back
+SOFT_EDGE = 80  # the longer side by how far an edge is spread
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,15 @@ class MaskModel:
         self._repaint()
 
     def save(self, path: Path) -> None:
-        """Write it as a PNG. Raises StorageError."""
+        """Write it as a PNG, its edges softened so that no seam is seen. Raises StorageError."""
         buffer = QBuffer()
         buffer.open(QBuffer.OpenModeFlag.WriteOnly)
         self.image.save(buffer, "PNG")  # type: ignore[call-overload]
-        write_atomically(path, bytes(buffer.data().data()))
+        hard = Image.open(BytesIO(bytes(buffer.data().data())))
+        soft = hard.filter(ImageFilter.GaussianBlur(max(hard.size) / SOFT_EDGE))
+        made = BytesIO()
+        soft.save(made, "PNG")
+        write_atomically(path, made.getvalue())
 
     def _repaint(self) -> None:
         self.image = self._base.copy()
