@@ -109,7 +109,7 @@ def test_noise_from_a_file_tells_size_and_number(
         return worker.call("image", **request, output=str(out))["files"]
 
     assert [pixels(path).shape for path in draw()] == [(64, 96, 3)] * 2
-    with pytest.raises(WorkerError, match="noise for 96 x 64 pixels, and a width of 64 is asked for"):
+    with pytest.raises(WorkerError, match="for 96 x 64 pixels, and a width of 64 is asked for"):
         draw(width=64)
     with pytest.raises(WorkerError, match="noise for 2 pictures, and 1 are asked for"):
         draw(count=1)
