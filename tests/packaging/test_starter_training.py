@@ -105,3 +105,82 @@ def test_weights_of_a_run_take_the_place_of_a_models(tmp_path: Path) -> None:
     assert assemble(tmp_path / "model", run, tmp_path / "new") == {"unet": 4, "text": 4, "vae": 4}
     unet = saving.load_file(tmp_path / "new" / WEIGHTS["unet"])
     assert np.concatenate([value.numpy() for value in unet.values()]).tolist() == [1.0] * 4
+
+
+class TinyStep:
+    """Three numbers that learn to be 1; after `breaks_at` steps they are no numbers."""
+
+    def __init__(self, breaks_at: int = 0) -> None:
+        self.weight = torch.zeros(3, requires_grad=True)
+        self.optimiser = torch.optim.AdamW([self.weight], lr=0.1)
+        self.weights = [self.weight]
+        self._left = breaks_at
+
+    def choose(self, _: torch.Tensor) -> None:
+        """The rows do not matter here."""
+
+    def run(self) -> None:
+        self.optimiser.zero_grad()
+        (self.weight - 1).square().sum().backward()
+        self.optimiser.step()
+        self._left -= 1
+        if self._left == 0:
+            self.weight.data.fill_(float("nan"))
+
+    def set_rate(self, rate: float) -> None:
+        self.optimiser.param_groups[0]["lr"] = rate
+
+    def read_losses(self) -> object:
+        from starter.step import Losses
+
+        return Losses(float((self.weight.detach() - 1).square().sum()), 0.0, [0.0] * 4)
+
+    def state(self) -> list[torch.Tensor]:
+        slots = self.optimiser.state.values()
+        return [self.weight, *(value for slot in slots for value in slot.values())]
+
+
+def tiny_run(
+    folder: Path, step: TinyStep, steps: int, part: tuple[float, float] = (0.0, 1.0)
+) -> tuple[object, list[str]]:
+    """A run over the tiny step, ready to go; its exports are noted."""
+    pytest.importorskip("diffusers")
+    from starter import train_unet
+    from starter.schedule import Clock
+
+    class Rows:
+        weight = torch.ones(5)
+
+    options = train_unet.Options(
+        folder, folder, folder, work=folder, batch=2, part=part, steps=steps, rate=0.01
+    )
+    lines: list[str] = []
+    return train_unet._Run(options, Clock.begin(60.0), lines.append, step, Rows()), lines
+
+
+def test_a_loss_that_is_no_number_leads_back_to_the_last_report(tmp_path: Path) -> None:
+    step = TinyStep(breaks_at=300)
+    run, lines = tiny_run(tmp_path, step, steps=600)
+    run.go(lambda name: True)
+    assert (run.falls, run.ease) == (1, 0.5)
+    assert run.average.is_finite()
+    assert any("no number" in line for line in lines)
+
+
+def test_a_second_part_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    first = TinyStep()
+    run, _ = tiny_run(tmp_path, first, steps=100, part=(0.0, 0.5))
+    run.go(lambda name: True)
+    run.keep_state(tmp_path)
+    second = TinyStep()
+    again, _ = tiny_run(tmp_path, second, steps=200, part=(0.5, 1.0))
+    again.go_on()
+    assert again.made == run.made
+    assert second.weight.tolist() == first.weight.tolist()
+
+
+def test_weights_are_written_once_before_the_end_too(tmp_path: Path) -> None:
+    written: list[str] = []
+    run, _ = tiny_run(tmp_path, TinyStep(), steps=100)
+    run.go(lambda name: not written.append(name))
+    assert written == ["first export"]
