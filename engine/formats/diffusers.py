@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from engine.formats.diffusers_checkpoint import open_checkpoint, open_vae_file
 from engine.formats.diffusers_folder import open_folder, open_vae_folder
+from engine.formats.diffusers_tiny import find_preview, open_preview
 from engine.formats.diffusers_types import PipelineFiles, TokenizerFiles, VaeFiles
 from engine.formats.errors import FormatError, NotAModelFile, UnsupportedFile
 from engine.formats.safetensors import PICKLE_SUFFIXES
@@ -21,13 +22,19 @@ __all__ = ["PipelineFiles", "TokenizerFiles", "VaeFiles", "open_pipeline", "open
 
 
 def open_pipeline(
-    path: str | Path, *, vae: str | Path | None = None, prediction: str | None = None
+    path: str | Path,
+    *,
+    vae: str | Path | None = None,
+    prediction: str | None = None,
+    preview: str | Path | None = None,
 ) -> PipelineFiles:
     """Open a diffusers folder or a .safetensors checkpoint and check that it is whole.
 
     ``vae`` names a separate autoencoder file to use instead of the model's; ``prediction``
-    ("epsilon", "v_prediction", "sample") overrules what the model says or what was guessed.
-    Raises a FormatError with the reason; missing, extra and misshapen tensors are named.
+    ("epsilon", "v_prediction", "sample") overrules what the model says or what was guessed;
+    ``preview`` names a tiny autoencoder (TAESD) for the live preview, which is otherwise looked for
+    beside the model. Raises a FormatError with the reason; missing, extra and misshapen tensors are
+    named.
     """
 
     path = Path(path)
@@ -36,7 +43,9 @@ def open_pipeline(
     other = None if vae is None else open_vae(vae)
     try:
         made = _open_directory(path, other) if path.is_dir() else open_checkpoint(path, other)
-        return made if prediction is None else _with_prediction(made, prediction)
+        if prediction is not None:
+            made = _with_prediction(made, prediction)
+        return _with_preview(made, None if preview is None else Path(preview))
     except FormatError:
         for file in () if other is None else other.files:
             file.close()
@@ -55,7 +64,8 @@ def _open_directory(path: Path, other: VaeFiles | None) -> PipelineFiles:
     if (path / "model_index.json").is_file():
         return open_folder(path, other)
     files = sorted(item for item in path.iterdir() if item.is_file())
-    single = [item for item in files if item.suffix.lower() == ".safetensors"]
+    weights = [item for item in files if item.suffix.lower() == ".safetensors"]
+    single = [item for item in weights if not item.name.startswith("taesd")]
     if len(single) == 1:
         return open_checkpoint(single[0], other)
     pickles = [item for item in files if item.suffix.lower() in PICKLE_SUFFIXES]
@@ -70,6 +80,22 @@ def _open_directory(path: Path, other: VaeFiles | None) -> PipelineFiles:
         f"{path.name} is not a model folder: it has no model_index.json and {found}. Choose the "
         "folder that holds model_index.json, or one .safetensors file."
     )
+
+
+def _with_preview(made: PipelineFiles, asked: Path | None) -> PipelineFiles:
+    """The model with the tiny autoencoder that was asked for, or that lies beside it."""
+    path = asked or find_preview(made.path, made.family)
+    if path is None:
+        return made
+    try:
+        tiny = open_preview(path, made.vae.latent_channels)
+    except FormatError as error:
+        if asked is not None:
+            made.close()
+            raise
+        note = f"{path.name} beside the model is not used for the preview: {error}"
+        return replace(made, notes=(*made.notes, note))
+    return replace(made, preview=tiny, files=(*made.files, *tiny.files))
 
 
 def _with_prediction(made: PipelineFiles, prediction: str) -> PipelineFiles:

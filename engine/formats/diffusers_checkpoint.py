@@ -17,7 +17,6 @@ from engine.formats.diffusers_configs import (
     UNetConfig,
     VaeConfig,
     read_text_config,
-    read_tiny_vae_config,
     read_unet_config,
     read_vae_config,
 )
@@ -31,10 +30,10 @@ from engine.formats.diffusers_infer import (
 from engine.formats.diffusers_ldm import open_clip_name, unet_namer, vae_namer
 from engine.formats.diffusers_names import (
     text_tensors,
-    tiny_vae_tensors,
     unet_tensors,
     vae_tensors,
 )
+from engine.formats.diffusers_tiny import is_tiny, open_tiny_file
 from engine.formats.diffusers_types import (
     SCALE,
     SCALE_XL,
@@ -343,6 +342,8 @@ def open_vae_file(path: Path) -> VaeFiles:
 
 
 def _vae_file(file: SafetensorsFile) -> VaeFiles:
+    if is_tiny(file):
+        return open_tiny_file(file)
     label = file.path.name
     prefix = VAE if any(name.startswith(VAE) for name in file.tensors) else ""
     shapes = {
@@ -350,11 +351,6 @@ def _vae_file(file: SafetensorsFile) -> VaeFiles:
         for name, tensor in file.tensors.items()
         if name.startswith(tuple(prefix + part for part in _VAE_PARTS))
     }
-    if "encoder.layers.0.weight" in shapes:
-        tiny = read_tiny_vae_config({}, label)
-        stored = {name: Weight(file, name, file.tensors[name].shape) for name in shapes}
-        source = check_weights("The VAE", stored, tiny_vae_tensors(tiny))
-        return VaeFiles(tiny, source, (file,), states_scale=True)
     if not any(name.startswith("decoder.") for name in shapes):
         raise NotAModelFile(f"{label} holds no VAE: no tensor's name starts with decoder.")
     new = any(name.startswith("encoder.down_blocks.") for name in shapes)

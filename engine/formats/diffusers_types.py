@@ -67,7 +67,7 @@ class PipelineFiles:
     ``configs`` and ``weights`` go by component: "unet", "vae", "text_encoder" and, for SDXL,
     "text_encoder_2"; ``configs`` holds the JSON as found or worked out, ``unet``, ``vae`` and
     ``texts`` the checked forms. ``scheduler`` is the scheduler's JSON. ``notes`` are sentences for
-    the person: what had to be guessed.
+    the person: what had to be guessed. ``preview`` is a tiny autoencoder for the live preview.
     """
 
     path: Path
@@ -83,6 +83,7 @@ class PipelineFiles:
     scheduler: Mapping[str, Any]
     notes: tuple[str, ...]
     files: tuple[SafetensorsFile, ...]
+    preview: VaeFiles | None = None
 
     @property
     def reads_mask(self) -> bool:

@@ -69,7 +69,7 @@ class Denoisers:
         if self._current is None or self._current.job != job:
             self.release()
             step, planned, _ = self._planned(job)
-            self._current = Denoiser.make(self.model, job, step, planned)
+            self._current = Denoiser.make(self.model, job, step, planned, self.memory_limit)
             self._last = None
         return self._current
 

@@ -40,6 +40,7 @@ class ImageModel:
         texts: weights of the text encoders, in order.
         dtype: the element type of activations where nothing needs more range.
         loras: the LoRA files that are in the weights now, ``open_loras`` the files themselves.
+        preview: a tiny autoencoder for the live preview, where one lies beside the model.
         notes: sentences for the person: what was guessed, what was quantised.
     """
 
@@ -53,6 +54,7 @@ class ImageModel:
     workspace: Workspace
     dtype: DType
     notes: list[str]
+    preview: tuple[TinyVaeConfig, NetworkWeights] | None = None
     loras: tuple[LoraChoice, ...] = ()
     open_loras: Sequence[Lora] = ()
 
@@ -84,11 +86,16 @@ class ImageModel:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights on the GPU."""
-        return sum(weights.nbytes for weights in self.networks)
+        return sum(weights.nbytes for weights in self._brought)
+
+    @property
+    def _brought(self) -> tuple[NetworkWeights, ...]:
+        """The weights that are on the GPU: those of all networks, and of the preview's."""
+        return (*self.networks, self.preview[1]) if self.preview is not None else self.networks
 
     def bring(self, progress: Progress, cancelled: Cancelled) -> None:
         """Upload what graphs built since the last time ask for."""
-        items = missing(self.networks, self.workspace.store)
+        items = missing(self._brought, self.workspace.store)
         if items:
             upload(self.device, items, self.workspace.store, progress, cancelled)
 
@@ -148,9 +155,17 @@ def describe_model(device: Device, files: PipelineFiles, memory_limit: int | Non
         workspace=Workspace(device),
         dtype=DType.F16 if half else DType.F32,
         notes=notes,
+        preview=_preview(files, limit),
     )
     _ask_for_all(model)
     return model
+
+
+def _preview(files: PipelineFiles, limit: int) -> tuple[TinyVaeConfig, NetworkWeights] | None:
+    tiny = files.preview
+    if tiny is None or not isinstance(tiny.config, TinyVaeConfig):
+        return None
+    return tiny.config, NetworkWeights("preview", tiny.weights, Quant.F16, limit)
 
 
 def weight_kind(
@@ -181,6 +196,8 @@ def _ask_for_all(model: ImageModel) -> None:
     condition = condition_value(model.files, size)
     build_unet(layers, config, size, x, time, added_value(config, 1), condition=condition)
     build_decoder(model.vae_config, model.vae, (1, 16, 16), DType.F32)
+    if model.preview is not None:
+        build_decoder(*model.preview, (1, 16, 16), DType.F32)
 
 
 def added_value(config: UNetConfig, batch: int) -> Value | None:

@@ -287,17 +287,14 @@ class Run:
         self.progress("compiling", 0, 1)
         denoiser.prepare()
         self.progress("compiling", 1, 1)
-        factors = self.stages.colours.factors()
-        if factors is not None:
-            denoiser.set_preview(factors)
+        denoiser.set_preview(self.stages.colours.factors())
         done, calls = first * self.schedule.steps, self.schedule.step_of
 
-        def on_call(call: int, preview: Pixels) -> None:
+        def on_call(call: int, preview: Pixels | None) -> None:
             if call + 1 < len(calls) and calls[call + 1] == calls[call]:
                 return  # the first stage of a two-stage step
             steps = done + (calls[call] + 1) * start.x.shape[0]
-            shown = None if factors is None else preview
-            self.on_step(steps, self.clock.total, self.clock.tick(steps), shown)
+            self.on_step(steps, self.clock.total, self.clock.tick(steps), preview)
 
         return denoiser.run(start, on_call, self._stop)
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gpu.commands import CommandList, submit
+from engine.gpu.commands import submit
 from engine.gpu.ledger import Purpose
 from engine.gpu.readback import ReadbackRing
 from engine.gpu.shaders import BufferRange
 from engine.graph.node import Value
 from engine.image.pipeline_model import ImageModel
-from engine.image.runner_costs import cut
 from engine.image.runner_graph import Job, StepGraph, step_table
+from engine.image.runner_pieces import Pieces
 from engine.image.runner_workspace import Planned
 from engine.image.schedulers import Schedule
+from engine.image.tiny_preview import NAME as PREVIEW
+from engine.image.tiny_preview import TinyPreview, register_preview
 from engine.image.unet import ContextGraph, build_context
 from engine.kernels.preview import unpack_rgba
 from engine.kernels.run import read_tensor, write_tensor
@@ -29,7 +31,7 @@ Pixels = NDArray[np.uint8]
 SUBMIT_SECONDS = 0.08
 FIRST_GUESS_SOFTWARE, FIRST_GUESS_GPU = 4e9, 1e12
 
-OnCall = Callable[[int, Pixels], None]
+OnCall = Callable[[int, Pixels | None], None]
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,21 @@ class Denoiser:
     step: StepGraph
     context: ContextGraph
     speed: float
-    _whole: CommandList | None = None
-    _pieces: list[CommandList] = field(default_factory=list[CommandList])
+    pieces: Pieces
+    preview: TinyPreview | None
+    _linear: bool = False
     _ring: ReadbackRing | None = None
 
     @classmethod
-    def make(cls, model: ImageModel, job: Job, step: StepGraph, planned: Planned) -> Denoiser:
-        """Give both programs memory for what goes in and out; compiled at their first run.
+    def make(
+        cls,
+        model: ImageModel,
+        job: Job,
+        step: StepGraph,
+        planned: Planned,
+        memory_limit: int | None = None,
+    ) -> Denoiser:
+        """Give all programs memory for what goes in and out; compiled at their first run.
 
         Raises:
             OutOfMemoryError: they did not fit.
@@ -89,8 +99,10 @@ class Denoiser:
         for name, value in context.keys.items():
             workspace.store.tensors[step.keys[name]] = workspace.store.tensors[value]
         workspace.register("unet.step", step.graph, planned)
+        pieces = Pieces(workspace, "unet.step")
+        preview = register_preview(model, step.shown, pieces.operations, memory_limit)
         guess = FIRST_GUESS_SOFTWARE if model.device.caps.software else FIRST_GUESS_GPU
-        return cls(model, job, step, context, guess)
+        return cls(model, job, step, context, guess, pieces, preview)
 
     def release(self) -> None:
         """Give back everything but the arena."""
@@ -99,26 +111,17 @@ class Denoiser:
             self._ring = None
         for value in self.step.keys.values():
             self.model.workspace.store.tensors.pop(value, None)
-        self.model.workspace.forget(["unet.step", "unet.context"])
+        self.model.workspace.forget([PREVIEW, "unet.step", "unet.context"])
 
     def prepare(self) -> None:
-        """Compile and bind both programs, where that is not done yet.
-
-        A program that was bound again, because the arena was made anew, is cut into pieces again.
-        """
-        workspace = self.model.workspace
-        workspace.program("unet.context")
-        whole = workspace.program("unet.step").commands
-        if whole is not self._whole:
-            self._whole, self._pieces = whole, []
-
-    @property
-    def operations(self) -> float:
-        """Operations of one call."""
-        return sum(self.model.workspace.registered("unet.step").costs)
+        """Compile and bind all programs, where that is not done yet."""
+        self.model.workspace.program("unet.context")
+        self.pieces.prepare()
+        if self.preview is not None:
+            self.preview.pieces.prepare()
 
     def run(self, start: Start, on_call: OnCall, cancelled: Callable[[], bool]) -> Floats | None:
-        """All calls; ``on_call(call, preview)`` follows them as they finish.
+        """All calls; ``on_call(call, preview or None)`` follows them as they finish.
 
         Returns:
             the final latents [count, h, w, c], or None when cancelled.
@@ -126,23 +129,25 @@ class Denoiser:
         self.prepare()
         self._begin(start)
         submit(self.model.device, [self.model.workspace.program("unet.context").commands])
-        ring = self._ring or ReadbackRing(self.model.device, self.step.preview.nbytes, 2)
+        out = self.step.preview if self.preview is None else self.preview.out
+        ring = self._ring or ReadbackRing(self.model.device, out.nbytes, 2)
         self._ring = ring
         ring.drain()
         ahead = 1 if self.model.device.caps.software else 2
         finished, last = 0, time.perf_counter()
-        for call in range(start.schedule.calls):
+        calls = start.schedule.calls
+        for call in range(calls):
             if cancelled():
                 ring.drain()
                 return None
             if start.noise is not None and start.schedule.takes_noise(call):
                 self._write(self.step.noise, start.noise(call))
-            self._submit_call(ring)
+            self._submit_call(ring, self._tiny(call, calls))
             if ring.in_flight == ahead:
-                last = self._take(ring, on_call, finished, last)
+                last = self._take(ring, on_call, finished, calls, last)
                 finished += 1
         while ring.in_flight:
-            last = self._take(ring, on_call, finished, last)
+            last = self._take(ring, on_call, finished, calls, last)
             finished += 1
         return self._latents()
 
@@ -163,40 +168,54 @@ class Denoiser:
             if value is not None and array is not None:
                 self._write(value, array)
 
-    def set_preview(self, factors: Floats) -> None:
-        """The linear map from latents to colours, as engine.kernels.preview packs it."""
-        self._write(self.step.factors, factors)
+    def set_preview(self, factors: Floats | None) -> None:
+        """The linear map from latents to colours, as engine.kernels.preview packs it, or none."""
+        self._linear = factors is not None
+        if factors is not None:
+            self._write(self.step.factors, factors)
 
-    def _submit_call(self, ring: ReadbackRing) -> None:
-        pieces = self._cut()
+    def _tiny(self, call: int, calls: int) -> TinyPreview | None:
+        """The preview that follows a call besides the linear one."""
+        return self.preview if self.preview is not None and self.preview.due(call, calls) else None
+
+    def _submit_call(self, ring: ReadbackRing, tiny: TinyPreview | None) -> None:
+        most = self.speed * SUBMIT_SECONDS
+        pieces = [*self.pieces.cut(most), *(tiny.pieces.cut(most) if tiny is not None else ())]
         device = self.model.device
         for piece in pieces[:-1]:
             submit(device, [piece])
-        held = self.model.workspace.store.tensors[self.step.preview]
+        out = self.step.preview if tiny is None else tiny.out
+        held = self.model.workspace.store.tensors[out]
         assert isinstance(held, BufferRange)
-        copies = ring.copy_from((held.buffer, held.offset, self.step.preview.nbytes))
+        copies = ring.copy_from((held.buffer, held.offset, out.nbytes))
         ring.filled(submit(device, [pieces[-1]], copies))
 
-    def _cut(self) -> Sequence[CommandList]:
-        assert self._whole is not None
-        if not self._pieces:
-            costs = self.model.workspace.registered("unet.step").costs
-            most = self.speed * SUBMIT_SECONDS
-            self._pieces = cut(self.model.device, self._whole, costs, most)
-        return self._pieces
-
-    def _take(self, ring: ReadbackRing, on_call: OnCall, call: int, last: float) -> float:
+    def _take(
+        self, ring: ReadbackRing, on_call: OnCall, call: int, calls: int, last: float
+    ) -> float:
         """Wait for the oldest call, learn its speed, show it; returns the time."""
         words = ring.take().view(np.uint32)
         now = time.perf_counter()
-        shape = self.step.x.tensor.shape
+        tiny = self._tiny(call, calls)
         if call > 0:  # the first call also compiles
-            measured = self.operations / max(now - last, 1e-6)
-            if not 0.6 < measured / self.speed < 1.6:
-                self.speed = measured
-                self._pieces = []
-        on_call(call, unpack_rgba(words, shape.b, shape.h, shape.w))
+            self._learn(now - last, 0.0 if tiny is None else tiny.pieces.operations)
+        shape = self.step.x.tensor.shape
+        pixels = None
+        if tiny is not None:
+            pixels = tiny.pixels(words)
+        elif self._linear and self.preview is None:
+            pixels = unpack_rgba(words, shape.b, shape.h, shape.w)
+        on_call(call, pixels)
         return time.perf_counter()
+
+    def _learn(self, seconds: float, more: float) -> None:
+        """The speed, from one call and ``more`` operations; pieces follow where it changed much."""
+        measured = (self.pieces.operations + more) / max(seconds, 1e-6)
+        if not 0.6 < measured / self.speed < 1.6:
+            self.speed = measured
+            self.pieces.forget()
+            if self.preview is not None:
+                self.preview.pieces.forget()
 
     def _latents(self) -> Floats:
         held = self.model.workspace.store.tensors[self.step.x]

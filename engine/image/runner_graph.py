@@ -54,7 +54,8 @@ class Job:
 class StepGraph:
     """The graph of a step and its values; ``preview`` is RGBA, one word a latent pixel.
 
-    ``condition`` is what an inpainting model reads beside the latents.
+    ``shown`` are the clean latents as the step sees them; ``condition`` is what an inpainting model
+    reads beside the latents.
     """
 
     graph: Graph
@@ -66,6 +67,7 @@ class StepGraph:
     added: Value | None
     factors: Value
     preview: Value
+    shown: Value
     keys: dict[str, Value]
     init: Value | None
     init_noise: Value | None
@@ -128,6 +130,7 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
         added,
         factors,
         preview,
+        shown,
         keys,
         init,
         init_noise,

@@ -13,8 +13,11 @@ from engine.tensor.descriptor import DType
 LATENT_BOUND = 3.0  # the decoder reads 3 tanh(latent / 3)
 
 
-def tiny_decoder(layers: Layers, config: TinyVaeConfig, z: Value, out: Value) -> None:
-    """Latents to a picture from -1 to 1; the network's own range, 0 to 1, is scaled in its end."""
+def tiny_decoder(layers: Layers, config: TinyVaeConfig, z: Value, out: Value | None) -> Value:
+    """Latents to a picture from -1 to 1; the network's own range, 0 to 1, is scaled in its end.
+
+    ``out`` is where the picture goes; else it is an activation.
+    """
     x = layers.add("softcap", {"x": z}, cap=LATENT_BOUND, dtype=DType.F32)
     x = layers.conv(x, "decoder.layers.0", act="relu")
     layer, last = 2, len(config.decoder_blocks) - 1
@@ -31,7 +34,7 @@ def tiny_decoder(layers: Layers, config: TinyVaeConfig, z: Value, out: Value) ->
         "weight": weights.matrix(name, scale=2.0),
         "bias": weights.vector(f"{name}.bias", scale=2.0, shift=-1.0),
     }
-    layers.add("conv2d", inputs, out=out, kernel=3, padding=1)
+    return layers.add("conv2d", inputs, out=out, kernel=3, padding=1)
 
 
 def tiny_encoder(layers: Layers, config: TinyVaeConfig, x: Value, out: Value) -> None:
