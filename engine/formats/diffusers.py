@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from engine.formats.diffusers_checkpoint import open_checkpoint, open_vae_file
 from engine.formats.diffusers_folder import open_folder, open_vae_folder
-from engine.formats.diffusers_tiny import find_preview, open_preview
+from engine.formats.diffusers_tiny import find_preview, is_preview, open_preview
 from engine.formats.diffusers_types import PipelineFiles, TokenizerFiles, VaeFiles
 from engine.formats.errors import FormatError, NotAModelFile, UnsupportedFile
 from engine.formats.safetensors import PICKLE_SUFFIXES
@@ -65,7 +65,7 @@ def _open_directory(path: Path, other: VaeFiles | None) -> PipelineFiles:
         return open_folder(path, other)
     files = sorted(item for item in path.iterdir() if item.is_file())
     weights = [item for item in files if item.suffix.lower() == ".safetensors"]
-    single = [item for item in weights if not item.name.startswith("taesd")]
+    single = [item for item in weights if not is_preview(item)]
     if len(single) == 1:
         return open_checkpoint(single[0], other)
     pickles = [item for item in files if item.suffix.lower() in PICKLE_SUFFIXES]

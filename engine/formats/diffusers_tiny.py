@@ -30,6 +30,11 @@ _NAMES = {"sdxl": "taesdxl"}  # of the files for a family; else "taesd"
 Stored = dict[str, tuple[SafetensorsFile, str]]
 
 
+def is_preview(path: Path) -> bool:
+    """Whether a file beside models is by its name a tiny autoencoder for previews, and no model."""
+    return path.name.lower().startswith("taesd")
+
+
 def side_of(file: SafetensorsFile) -> str | None:
     """Which half of TAESD's own layout a file is, or None where it is none."""
     if not file.tensors or not all(_NUMBERED.fullmatch(name) for name in file.tensors):

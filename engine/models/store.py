@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from engine.formats.diffusers_tiny import is_preview
 from engine.models.errors import DuplicateModelError, ModelNotFoundError, StoreError
 from engine.models.image_inspection import INDEX
 from engine.models.image_inspection import SUFFIX as CHECKPOINT
@@ -146,6 +147,7 @@ class Store:
         if here in folder.parents:
             raise StoreError("The new folder lies inside the old one. Choose another.")
         parts = [one for model in self._own() for one in self._parts_of(model)]
+        parts += [one for one in self.folder.glob("*") if is_preview(one)]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _move_all(parts, folder, progress or ignore, cancelled)
@@ -238,14 +240,18 @@ def _meant(path: Path) -> Path:
     if path.name == INDEX:
         return path.parent
     if path.is_dir() and not (path / INDEX).is_file():
-        checkpoints = [one for one in path.iterdir() if one.suffix.lower() == CHECKPOINT]
+        checkpoints = [
+            one
+            for one in path.iterdir()
+            if one.suffix.lower() == CHECKPOINT and not is_preview(one)
+        ]
         return checkpoints[0] if len(checkpoints) == 1 else path
     return path
 
 
 def _is_model(path: Path) -> bool:
     """Whether something in the models folder is a model, whole or broken."""
-    if path.suffix.lower() == PART or path.name.startswith("."):
+    if path.suffix.lower() == PART or path.name.startswith(".") or is_preview(path):
         return False
     return path.suffix.lower() in (SUFFIX, CHECKPOINT) or (path / INDEX).is_file()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.formats.diffusers import PipelineFiles, open_pipeline
+from engine.formats.diffusers_tiny import is_tiny
 from engine.formats.lora import load_lora
 from engine.formats.safetensors import open_safetensors
 from engine.models.image_inspection import about_model
@@ -139,6 +140,8 @@ def part_of(files: PipelineFiles, path: Path) -> Mapping[str, Any]:
 def _holds_vae(path: Path) -> bool:
     """Whether a file holds an autoencoder, and not the rest of a model beside it."""
     with open_safetensors(path) as file:
+        if is_tiny(file):
+            return True
         inner = [name.removeprefix("first_stage_model.") for name in file.tensors]
     is_whole = any(name.startswith("model.diffusion_model.") for name in inner)
     return not is_whole and any(name.startswith("decoder.") for name in inner)

@@ -169,6 +169,16 @@ def test_moving_takes_every_model_and_is_remembered(
     assert Store().folder == new
 
 
+def test_what_draws_previews_is_no_model_and_moves_along(
+    store: Store, make_gguf: MakeGguf, tmp_path: Path
+) -> None:
+    store.add(make_gguf())
+    (store.folder / "taesd_decoder.safetensors").write_bytes(b"any")
+    assert len(store.list()) == 1
+    store.move(tmp_path / "new")
+    assert (tmp_path / "new" / "taesd_decoder.safetensors").read_bytes() == b"any"
+
+
 def test_moving_to_another_disk_copies_first(
     store: Store, make_gguf: MakeGguf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
