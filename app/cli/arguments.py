@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from engine.worker.protocol import SAMPLERS, TECHNIQUES
+from engine.worker.protocol import PREDICTIONS, SAMPLERS, TECHNIQUES
 
 WINDOW_OPTIONS: Final = ("--backend", "--device", "--without", "--verbose")
 BENCHES: Final = ("text", "image", "kernels", "quality")
@@ -128,6 +128,11 @@ def _image(parser: argparse.ArgumentParser) -> None:
     )
     add("--vae", metavar="FILE", help="an autoencoder to use instead of the model's own")
     add("--clip-skip", type=_whole(1), metavar="N", help="1: the text encoder's last layer")
+    add(
+        "--prediction",
+        choices=PREDICTIONS,
+        help="what the denoiser predicts, where its file does not say and pictures become noise",
+    )
 
 
 def _models(parser: argparse.ArgumentParser) -> None:

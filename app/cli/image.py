@@ -34,6 +34,7 @@ _GIVEN: Final = (
     "count",
     "strength",
     "clip_skip",
+    "prediction",
 )
 _FILES: Final = ("init", "mask", "vae")
 

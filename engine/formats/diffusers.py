@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from engine.formats.diffusers_checkpoint import open_checkpoint, open_vae_file
 from engine.formats.diffusers_folder import open_folder, open_vae_folder
+from engine.formats.diffusers_prediction import PREDICTIONS
 from engine.formats.diffusers_tiny import find_preview, is_preview, open_preview
 from engine.formats.diffusers_types import PipelineFiles, TokenizerFiles, VaeFiles
 from engine.formats.errors import FormatError, NotAModelFile, UnsupportedFile
@@ -99,7 +100,7 @@ def _with_preview(made: PipelineFiles, asked: Path | None) -> PipelineFiles:
 
 
 def _with_prediction(made: PipelineFiles, prediction: str) -> PipelineFiles:
-    if prediction not in ("epsilon", "v_prediction", "sample"):
+    if prediction not in PREDICTIONS:
         made.close()
         raise UnsupportedFile(
             f"A model predicts epsilon, v_prediction or sample, not {prediction[:40]!r}."

@@ -33,6 +33,7 @@ from engine.formats.diffusers_names import (
     unet_tensors,
     vae_tensors,
 )
+from engine.formats.diffusers_prediction import guess_prediction
 from engine.formats.diffusers_tiny import is_tiny, open_tiny_file
 from engine.formats.diffusers_types import (
     SCALE,
@@ -111,7 +112,8 @@ def _open(file: SafetensorsFile, other: VaeFiles | None) -> PipelineFiles:
     else:
         vae, weights["vae"] = other.scaled(SCALE_XL if family == "sdxl" else SCALE), other.weights
     check_parts(label, unet, vae, tuple(config for config, _ in texts.values()))
-    prediction, notes = guess_prediction(file, family)
+    inpainting = unet.in_channels > vae.latent_channels
+    prediction, notes = guess_prediction(file, family, inpainting=inpainting)
     unet = replace(unet, sample_size=_sample_size(family, prediction))
     return PipelineFiles(
         path=file.path,
@@ -285,32 +287,6 @@ def _open_clip_source(
     left = _left(part, prefix, found)
     extra = [name for name in left if not name[len(prefix) :].startswith(unused)]
     return config, check_weights("The text encoder", found, expected, extra)
-
-
-def guess_prediction(file: SafetensorsFile, family: str) -> tuple[str, tuple[str, ...]]:
-    """What the network predicts, and a note when that is a guess.
-
-    Stable Diffusion 2 comes in both kinds with the same tensors: 768-pixel models predict v, the
-    base and Turbo models noise.
-    """
-    stated = file.metadata.get("modelspec.prediction_type", "").lower()
-    if stated in ("v", "v_prediction", "v-prediction"):
-        return "v_prediction", ()
-    if stated in ("epsilon", "eps"):
-        return "epsilon", ()
-    if "v_pred" in file.tensors:
-        return "v_prediction", ()
-    if family != "sd2":
-        return "epsilon", ()
-    name = file.path.stem.lower()
-    if any(mark in name for mark in ("base", "512", "turbo")):
-        return "epsilon", ()
-    if "768" in name or "v-pred" in name or "vpred" in name:
-        return "v_prediction", ()
-    return "v_prediction", (
-        "The file does not say what this Stable Diffusion 2 model predicts; v-prediction (the "
-        "768-pixel kind) is assumed. If pictures come out as noise, choose epsilon for it.",
-    )
 
 
 def _sample_size(family: str, prediction: str) -> int:

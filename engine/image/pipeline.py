@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.formats.diffusers_prediction import GUESSED
 from engine.gpu.errors import GpuError
 from engine.image.pipeline_model import ImageModel, set_loras
 from engine.image.pipeline_pictures import Pixels
@@ -74,11 +75,16 @@ class Pipeline:
             images=images,
             seeds=seeds,
             settings=settings,
-            notes=[*self.model.notes, *dict.fromkeys(run.notes)],
+            notes=[*self._notes(settings), *dict.fromkeys(run.notes)],
             cancelled=run.stopped,
             seconds=time.perf_counter() - started,
             seconds_per_step=run.clock.per_step if run.clock.timed else None,
         )
+
+    def _notes(self, settings: ImageSettings) -> list[str]:
+        """The model's, without a guess that the person has settled."""
+        settled = settings.prediction is not None
+        return [note for note in self.model.notes if not (settled and note == GUESSED)]
 
     def release(self) -> None:
         """Give back the memory of everything but the weights."""

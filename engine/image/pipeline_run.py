@@ -93,6 +93,8 @@ class Run:
         assert self.settings.sampler is not None
         assert self.settings.steps is not None
         config = self.stages.model.files.scheduler
+        if self.settings.prediction is not None:
+            config = {**config, "prediction_type": self.settings.prediction}
         return make_schedule(self.settings.sampler, config, self.settings.steps, strength=strength)
 
     @property

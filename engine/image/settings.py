@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from engine.formats.diffusers import PipelineFiles
 from engine.formats.diffusers_json import read_json
+from engine.formats.diffusers_prediction import PREDICTIONS
 from engine.image.errors import SettingError
 from engine.image.noise import MAX_SEED, check_seed
 from engine.image.schedulers import MAX_STEPS, SAMPLERS, default_sampler
@@ -41,7 +42,8 @@ class ImageSettings:
     Picture k of ``count`` has the seed + k. ``guidance`` 0 or 1 means none. ``init`` is a picture
     to start from, of which ``strength`` (0 to 1] is taken away; ``mask`` a picture whose white
     parts are made anew. ``clip_skip`` 1 takes the text encoder's last layer, 2 the one before.
-    ``latents`` is a .npy file of noise to start from. Raises SettingError for what cannot be.
+    ``latents`` is a .npy file of noise to start from. ``prediction`` says what the denoiser
+    predicts, where the model's file does not. Raises SettingError for what cannot be.
     """
 
     prompt: str
@@ -60,6 +62,7 @@ class ImageSettings:
     clip_skip: int = 1
     vae: str | None = None
     latents: str | None = None
+    prediction: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("prompt", "negative"):
@@ -76,6 +79,11 @@ class ImageSettings:
             raise SettingError(
                 f"There is no sampler named {str(self.sampler)[:40]!r}. Choose one of "
                 f"{', '.join(SAMPLERS)}."
+            )
+        if self.prediction is not None and self.prediction not in PREDICTIONS:
+            raise SettingError(
+                f"There is no prediction named {str(self.prediction)[:40]!r}. Choose one of "
+                f"{', '.join(PREDICTIONS)}."
             )
         _check_whole("number of pictures", self.count, 1, MAX_COUNT)
         _check_number("strength", self.strength, 0, 1)

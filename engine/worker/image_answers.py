@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.formats.diffusers import PipelineFiles, open_pipeline
+from engine.formats.diffusers_prediction import GUESSED
 from engine.formats.diffusers_tiny import is_tiny
 from engine.formats.lora import load_lora
 from engine.formats.safetensors import open_safetensors
@@ -109,6 +110,8 @@ def described(files: PipelineFiles, model: InstalledModel) -> Mapping[str, Any]:
         "not_good_at": "; ".join(_texts(about.get("not_good_at"))),
         "token_limit": files.tokenizers[0].positions - 2,
         "clip_skip": clip_skips(files),
+        "prediction": files.scheduler.get("prediction_type") or "epsilon",
+        "prediction_guessed": GUESSED in files.notes,
         "img2img": True,
         "inpaint": True,
         "notes": list(files.notes),

@@ -35,9 +35,10 @@ Requests, the events before the last one, and the fields of ``done``:
 ``image {model, settings, folder?, output?, preview?, latents?}``
     ``settings`` holds ``prompt`` and, where the model's own shall not do, ``negative, width,
     height, steps, guidance, seed, sampler, count, init, strength, mask, loras: [{path, weight}],
-    clip_skip, vae``; paths are absolute. Pictures go to ``folder`` under names made of the prompt
-    and the seed, or to ``output``, a PNG (-2, -3, ... before the suffix for further ones);
-    ``latents`` is a .npy file of noise, which also tells size and count where those are left out.
+    clip_skip, vae, prediction``; paths are absolute. Pictures go to ``folder`` under names made of
+    the prompt and the seed, or to ``output``, a PNG (-2, -3, ... before the suffix for further
+    ones); ``latents`` is a .npy file of noise, which also tells size and count where those are left
+    out.
     Progress as ``load`` if the model has to be loaded, then
     ``started {seed, count, tokens, token_limit, cut, warnings}``, ``progress``,
     ``step {index, step, total, seconds_left, preview}`` (step of total of picture ``index``, the
@@ -56,8 +57,8 @@ Requests, the events before the last one, and the fields of ``done``:
     ``hint`` are words that a LoRA's maker says to use
 ``image_info {model}``
     done ``{info}``: family, size, sizes, steps, guidance, sampler, samplers, prompts (examples),
-    good_at, not_good_at, token_limit, clip_skip (the most; 0 where it is not used), img2img,
-    inpaint, title, description, notes
+    good_at, not_good_at, token_limit, clip_skip (the most; 0 where it is not used), prediction
+    (what the denoiser predicts), prediction_guessed, img2img, inpaint, title, description, notes
 ``image_settings {path}``
     done ``{settings, model, notes}``: what a picture carries, as ``settings`` of ``image``
 ``stop {target}``
@@ -141,6 +142,8 @@ SAMPLERS: Final = (
     "lcm",
 )
 """The samplers of pictures, without importing the room that has them."""
+PREDICTIONS: Final = ("epsilon", "v_prediction", "sample")
+"""What a denoiser may predict, likewise."""
 ERROR_CODES: Final = frozenset(cast(tuple[str, ...], get_args(ErrorCode)))
 
 

@@ -62,6 +62,7 @@ def test_every_setting_reaches_the_worker(
     words = "--negative b --steps 3 --guidance 2.5 --seed 1 --width 64 --height 72 --sampler lcm"
     words += " --init i.png --strength 0.5 --mask m.png --clip-skip 2 --lora /l/x.safetensors:0.8"
     words += " --lora y.safetensors --latents n.npy --vae v.safetensors"
+    words += " --prediction v_prediction"
     drive("image", "a", "-o", str(tmp_path / "a.png"), *words.split())
     here = Path.cwd()
     assert sent()["latents"] == str(here / "n.npy")
@@ -79,6 +80,7 @@ def test_every_setting_reaches_the_worker(
         "mask": str(here / "m.png"),
         "vae": str(here / "v.safetensors"),
         "clip_skip": 2,
+        "prediction": "v_prediction",
         "loras": [
             {"path": "/l/x.safetensors", "weight": 0.8},
             {"path": str(here / "y.safetensors"), "weight": 1.0},

@@ -34,6 +34,7 @@ from engine.formats.diffusers_names import (
     unet_tensors,
     vae_tensors,
 )
+from engine.formats.diffusers_prediction import guess_prediction
 from engine.formats.errors import FormatError, UnsupportedFile
 from engine.formats.safetensors import open_safetensors, write_safetensors
 
@@ -197,13 +198,12 @@ def test_only_xl_encoders_project_their_pooled_output(checkpoints):
     assert dims == {"sd1": [0], "sd2": [0], "sdxl": [0, 40]}
 
 
-def family_note(tmp_path, name: str, metadata=None, more=None) -> tuple[str, int]:
+def family_note(tmp_path, name: str, metadata=None, more=None, **options) -> tuple[str, int]:
     """What a Stable Diffusion 2 file of this name predicts, and how many notes say so."""
-    from engine.formats.diffusers_checkpoint import guess_prediction
-
+    family = options.pop("family", "sd2")
     write_safetensors(tmp_path / name, {"x": np.zeros(1, np.float32)} | (more or {}), metadata)
     with open_safetensors(tmp_path / name) as file:
-        prediction, notes = guess_prediction(file, "sd2")
+        prediction, notes = guess_prediction(file, family, **options)
     return prediction, len(notes)
 
 
@@ -216,10 +216,42 @@ def family_note(tmp_path, name: str, metadata=None, more=None) -> tuple[str, int
         ("mine.safetensors", None, "v_prediction", 1),
         ("mine.safetensors", {"modelspec.prediction_type": "epsilon"}, "epsilon", 0),
         ("base.safetensors", {"modelspec.prediction_type": "v"}, "v_prediction", 0),
+        (
+            "mine.safetensors",
+            {"modelspec.architecture": "stable-diffusion-v2-768-v"},
+            "v_prediction",
+            0,
+        ),
+        ("mine.safetensors", {"modelspec.architecture": "other"}, "v_prediction", 1),
     ],
 )
 def test_what_stable_diffusion_2_predicts(tmp_path, name, metadata, prediction, notes):
     assert family_note(tmp_path, name, metadata) == (prediction, notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "prediction", "notes"),
+    [
+        ('model:\n  params:\n    parameterization: "v"\n', "v_prediction", 0),
+        ("model:\n  params:\n    parameterization: eps\n", "epsilon", 0),
+        ("model:\n  target: ldm.models.diffusion.ddpm.LatentDiffusion\n", "epsilon", 0),
+        ("a: b\n", "v_prediction", 1),
+        ("parameterization: odd\n", "v_prediction", 1),
+    ],
+)
+def test_a_configuration_beside_the_file_tells(tmp_path, text, prediction, notes):
+    (tmp_path / "mine.yaml").write_text(text)
+    assert family_note(tmp_path, "mine.safetensors") == (prediction, notes)
+
+
+def test_names_tell_v_prediction_in_any_family(tmp_path):
+    name = "noob-vpred-1.0.safetensors"
+    assert family_note(tmp_path, name, family="sdxl") == ("v_prediction", 0)
+    assert family_note(tmp_path, "improvpredator.safetensors", family="sdxl") == ("epsilon", 0)
+
+
+def test_inpainting_models_predict_noise(tmp_path):
+    assert family_note(tmp_path, "mine.safetensors", inpainting=True) == ("epsilon", 0)
 
 
 def test_a_marker_tensor_tells_v_prediction(tmp_path):
