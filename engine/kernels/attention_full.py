@@ -221,7 +221,7 @@ def _fits_matrix(variant: Variant, node: Node, caps: Capabilities) -> bool:
     units = variant.lane_queries * (-(-sizes.head_dim // shape.n) * 2)  # of sums, and of queries
     made = _matrix_params(variant, sizes, caps)
     rows, keys = made["rows"], variant.columns
-    nbytes = 2 * made["tile_rows"] * made["pitch"] + rows * (6 * (keys + 8) + 4) + 4
+    nbytes = 2 * made["tile_rows"] * made["pitch"] + rows * (6 * (keys + 8) + 4) + 16
     return nbytes <= caps.limits.workgroup_bytes and units <= MOST_UNITS
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from engine.formats.quants import Quant
 from engine.gpu.capabilities import Capabilities
 from engine.graph.node import Node
-from engine.kernels.base import Dispatch
+from engine.kernels.base import Dispatch, generate
 from engine.kernels.registry import FAMILIES, variants
 from engine.text import selftest
 
@@ -66,3 +68,31 @@ def test_no_kind_of_kernel_for_pictures_is_left_out() -> None:
     text = {node.op for _, node in text_nodes()} | {"sample", "last_row"}
     plain = {"add", "mul", "scale", "softcap", "elementwise", "silu", "quick_gelu", "relu", "tanh"}
     assert set(FAMILIES) - text - plain - {"gelu", "gelu_tanh"} <= set(pictures)
+
+
+BYTES = {"f16": 2, "f32": 4, "u32": 4, "i32": 4}
+WORKGROUP = re.compile(r"var<workgroup> (\w+): (?:array<(.+), (\d+)>|(\S+));")
+
+
+def workgroup_bytes(source: str) -> dict[str, int]:
+    """Bytes of every workgroup variable of a shader."""
+
+    def size(kind: str) -> int:
+        vector = re.fullmatch(r"vec(\d)<(\w+)>", kind)
+        return int(vector[1]) * BYTES[vector[2]] if vector else BYTES.get(kind, 4)
+
+    found = WORKGROUP.findall(source)
+    return {name: size(item or single) * int(count or 1) for name, item, count, single in found}
+
+
+def test_variables_beside_matrices_keep_their_16_byte_boundaries() -> None:
+    """One of 4 bytes among them, and an H200 read every matrix from the wrong place."""
+    seen: set[str] = set()
+    for label, node in itertools.chain(text_nodes(), picture_nodes(NVIDIA)):
+        for name, dispatches in variants(node, NVIDIA).items():
+            for source in (generate(each, NVIDIA).source for each in dispatches):
+                if "subgroup_matrix" in source:
+                    odd = {var: n for var, n in workgroup_bytes(source).items() if n % 16}
+                    assert not odd, (label, name, odd)
+                    seen.add(node.op)
+    assert {"linear", "attention_full", "conv2d"} <= seen

@@ -6,14 +6,15 @@
 // A workgroup owns ROWS queries of one head, a subgroup {{ over }} x {{ shape.m }} of them, and walks the keys in
 // tiles. Sums inside matrix units cannot be scaled row by row, so weights are taken relative to a
 // score that need not be the largest: only when a row finds one more than LEAP (in powers of two)
-// above it do all sums pass through workgroup memory to be scaled. After the first tiles that is
-// rare, and until then a weight is at most 2^LEAP, which f16 holds.
+// above it do all sums pass through workgroup memory into registers, where they are scaled and kept.
+// After the first tiles that is rare, and until then a weight is at most 2^LEAP, which f16 holds.
 //
 // Workgroup memory: tile holds KEYS keys and, after them, KEYS values, [position][D] with zeros up to
 // whole units (the queries pass through it on their way into matrices); scores [ROWS][KEYS] f32;
 // weights the same in f16. In scores and weights a subgroup only touches its own rows; {{ per }} lanes
 // share one, and take turns with its vectors of four keys. The pitches keep neighbouring rows in
-// different banks.
+// different banks. Every variable is a multiple of 16 bytes long: drivers lay them out one after the
+// other, and matrices are read and written from 16-byte boundaries.
 
 const QUERIES: u32 = {{ queries }}u;
 const KEYS_IN_ALL: u32 = {{ keys }}u;
@@ -42,7 +43,7 @@ var<workgroup> tile: array<f16, {{ tile_rows * pitch }}>;
 var<workgroup> scores: array<f32, {{ rows * (key_tile + 8) }}>;
 var<workgroup> weights: array<f16, {{ rows * (key_tile + 8) }}>;
 var<workgroup> factors: array<f32, {{ rows }}>;  // what the sums of a row are to be multiplied by
-var<workgroup> leapt: u32;  // 1 where a row of this tile did
+var<workgroup> leapt: vec4<u32>;  // x: 1 where a row of this tile did
 
 fn put(at: u32, v: vec4<f16>) {
     tile[at] = v.x;
@@ -130,7 +131,7 @@ fn read_{{ name }}(row: u32, head: u32, s: u32) -> vec4<f16> {
     if (largest > most_{{ r }} + LEAP) {
         factor = exp2(max(most_{{ r }} - largest, -126.0));
         most_{{ r }} = largest;
-        leapt = 1u;
+        leapt.x = 1u;
     }
     if (lane % {{ per }}u == 0u) {
         factors[row] = factor;
@@ -150,22 +151,39 @@ fn read_{{ name }}(row: u32, head: u32, s: u32) -> vec4<f16> {
     total_{{ r }} = fma(total_{{ r }}, factor, (sum.x + sum.y) + (sum.z + sum.w));
 }
 {% endmacro %}
-{# All sums through workgroup memory, `round` blocks of channels at a time. #}
+{# What lies in matrices through workgroup memory, `round` blocks of channels at a time: `each_slot` gets
+   to see the vectors of this subgroup's rows, the same lane the same ones each time. #}
 {% set round = key_tile // n %}
-{% macro rescale() %}
-{% for first in range(0, wide, round) %}
-{% set made = [round, wide - first] | min %}
+{% macro each_vector(first, made) %}
+{% set fours = made * n // 4 %}
+{% set slots = (own_rows * fours + lanes - 1) // lanes %}
+{% for t in range(slots) %}
+{
+    let slot = lane + {{ t * lanes }}u;
+    let row = my_rows + slot / {{ fours }}u;
+    let sum = scores_of(row * SCORE_PITCH + slot % {{ fours }}u * 4u);
+    {{ "if (slot < %du) " % (own_rows * fours) if slots * lanes > own_rows * fours }}{
+{{ caller("kept_%d_%d" % (first, t), "%du + slot %% %du" % (first * n // 4, fours)) | indent(8, true) }}
+    }
+}
+{% endfor %}
+{% endmacro %}
+{% macro store_sums(first, made) %}
 {% for o in range(over) %}{% for c in range(made) %}
 subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, out_{{ o }}_{{ first + c }}, false, SCORE_PITCH);
 {% endfor %}{% endfor %}
+{% endmacro %}
+{% macro rescale() %}
+{% for first in range(0, wide, round) %}
+{% set made = [round, wide - first] | min %}
+{{ store_sums(first, made) }}
 workgroupBarrier();
-for (var i = index; i < {{ rows * made * n }}u; i += SIZE) {
-    let row = i / {{ made * n }}u;
-    scores[row * SCORE_PITCH + i % {{ made * n }}u] *= factors[row];
-}
+{% call(kept, s) each_vector(first, made) %}
+{{ kept }} = ({{ kept }} + sum) * factors[row];
+{% endcall %}
 workgroupBarrier();
 {% for o in range(over) %}{% for c in range(made) %}
-out_{{ o }}_{{ first + c }} = subgroupMatrixLoad<Sums>(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, false, SCORE_PITCH);
+out_{{ o }}_{{ first + c }} = Sums();
 {% endfor %}{% endfor %}
 {% endfor %}
 {% endmacro %}
@@ -202,6 +220,12 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for o in range(over) %}{% for c in range(wide) %}
     var out_{{ o }}_{{ c }}: Sums;
 {% endfor %}{% endfor %}
+{% for first in range(0, wide, round) %}
+{% set made = [round, wide - first] | min %}
+{% for t in range((own_rows * made * n // 4 + lanes - 1) // lanes) %}
+    var kept_{{ first }}_{{ t }} = vec4<f32>(0.0);  // sums from before the last leap
+{% endfor %}
+{% endfor %}
 {% for i in range(each) %}
     var fetched_k{{ i }}: vec4<f16>;
     var fetched_v{{ i }}: vec4<f16>;
@@ -212,7 +236,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     for (var at = 0u; at < end; at += KEYS) {
         workgroupBarrier();
         if (index == 0u) {
-            leapt = 0u;
+            leapt.x = 0u;
         }
 {% if not prefetch %}
         {{ fetch("at") | indent(8) }}
@@ -230,7 +254,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
         {{ weigh(r) | indent(8) }}
 {% endfor %}
         // The first tile has no sums to scale.
-        if (workgroupUniformLoad(&leapt) * at > 0u) {
+        if (workgroupUniformLoad(&leapt).x * at > 0u) {
             {{ rescale() | indent(12) }}
         }
 {% for d in range(key_tile // k) %}
@@ -261,17 +285,12 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
 {% for first in range(0, wide, round) %}
 {% set made = [round, wide - first] | min %}
     workgroupBarrier();
-{% for o in range(over) %}{% for c in range(made) %}
-    subgroupMatrixStore(&scores, (my_rows + {{ o * m }}u) * SCORE_PITCH + {{ c * n }}u, out_{{ o }}_{{ first + c }}, false, SCORE_PITCH);
-{% endfor %}{% endfor %}
+    {{ store_sums(first, made) | indent(4) }}
     workgroupBarrier();
-    for (var i = index; i < {{ rows * made * n // 4 }}u; i += SIZE) {
-        let row = i / {{ made * n // 4 }}u;
-        let s = {{ first * n // 4 }}u + i % {{ made * n // 4 }}u;
-        if (first_query + row < QUERIES{{ " && s < %du" % slices if wide * n > 4 * slices }}) {
-            let sum = scores_of(row * SCORE_PITCH + i % {{ made * n // 4 }}u * 4u);
-            o_put(b * QUERIES + first_query + row, head * {{ slices }}u + s, sum * factors[row]);
-        }
-    }
+{% call(kept, s) each_vector(first, made) %}
+if (first_query + row < QUERIES{{ " && %s < %du" % (s, slices) if wide * n > 4 * slices }}) {
+    o_put(b * QUERIES + first_query + row, head * {{ slices }}u + {{ s }}, ({{ kept }} + sum) * factors[row]);
+}
+{% endcall %}
 {% endfor %}
 }
