@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.formats.diffusers import PipelineFiles
 from engine.formats.diffusers_configs import TextConfig, TinyVaeConfig, UNetConfig, VaeConfig
+from engine.formats.diffusers_json import read_json
 from engine.formats.lora import Lora, load_lora
 from engine.formats.quants import Quant
 from engine.gpu.device import Device
@@ -42,6 +43,7 @@ class ImageModel:
         loras: the LoRA files that are in the weights now, ``open_loras`` the files themselves.
         preview: a tiny autoencoder for the live preview, where one lies beside the model.
         notes: sentences for the person: what was guessed, what was quantised.
+        zeros_for_no_text: zeros stand for an empty negative prompt, instead of its encoding (SDXL).
     """
 
     device: Device
@@ -55,6 +57,7 @@ class ImageModel:
     dtype: DType
     notes: list[str]
     preview: tuple[TinyVaeConfig, NetworkWeights] | None = None
+    zeros_for_no_text: bool = True
     loras: tuple[LoraChoice, ...] = ()
     open_loras: Sequence[Lora] = ()
 
@@ -156,6 +159,7 @@ def describe_model(device: Device, files: PipelineFiles, memory_limit: int | Non
         dtype=DType.F16 if half else DType.F32,
         notes=notes,
         preview=_preview(files, limit),
+        zeros_for_no_text=_zeros_for_no_text(files),
     )
     _ask_for_all(model)
     return model
@@ -166,6 +170,14 @@ def _preview(files: PipelineFiles, limit: int) -> tuple[TinyVaeConfig, NetworkWe
     if tiny is None or not isinstance(tiny.config, TinyVaeConfig):
         return None
     return tiny.config, NetworkWeights("preview", tiny.weights, Quant.F16, limit)
+
+
+def _zeros_for_no_text(files: PipelineFiles) -> bool:
+    """What the model's folder says of empty prompts; checkpoints say nothing."""
+    if files.kind != "folder":
+        return True
+    index = read_json(files.path / "model_index.json")
+    return index.get("force_zeros_for_empty_prompt") is not False
 
 
 def weight_kind(

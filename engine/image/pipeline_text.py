@@ -81,11 +81,10 @@ class TextStage:
         pooled: list[Floats | None] = []
         notes: list[str] = []
         for index in range(len(self.model.texts)):
-            encoded = self._encoded(index, branches)
+            encoded = self._encoded(index, branches, notes)
             hidden = [self._states(index, each, clip_skip) for each in encoded]
             texts.append(np.stack([state for state, _ in hidden]))
             pooled = [pool for _, pool in hidden]
-            notes += [each.note for each in encoded if each.note and index == 0]
         text = np.concatenate(texts, axis=-1)
         return self._finished(text, pooled, negative, guided, notes, self.precise != was_precise)
 
@@ -104,14 +103,19 @@ class TextStage:
         if len(present) != len(pooled):
             raise ImageError("This model's second text encoder has no projection.")
         stacked = np.stack(present)
-        if guided and not negative.strip():
+        if guided and not negative.strip() and self.model.zeros_for_no_text:
             # SDXL was trained with zeros, not an empty prompt, for no text at all
             text[0], stacked[0] = 0, 0
         return Conditions(text, stacked, tuple(notes), redone)
 
-    def _encoded(self, index: int, branches: list[str]) -> list[EncodedPrompt]:
+    def _encoded(self, index: int, branches: list[str], notes: list[str]) -> list[EncodedPrompt]:
+        """The prompts as an encoder takes them; what is cut or chunked is noted once."""
         tokenizer = self.model.tokenizers[index]
         encoded = [encode_prompt(tokenizer, text) for text in branches]
+        if index == 0:
+            notes += [each.note for each in encoded[-1:] if each.note]
+            unwanted = [each.note for each in encoded[:-1] if each.note]
+            notes += [note.replace("The prompt", "The negative prompt", 1) for note in unwanted]
         if len(encoded) == 2:
             encoded = list(matched(tokenizer, encoded[0], encoded[1]))
         return encoded

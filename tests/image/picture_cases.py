@@ -138,6 +138,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
     yield "sdxl euler", Case("sdxl", order("euler"))
     yield "sdxl dpmpp_2m_karras", Case("sdxl", order("dpmpp_2m_karras"))
     yield "sdxl without a negative prompt", Case("sdxl", order("euler", negative=""))
+    yield "sdxl-words without a negative prompt", Case("sdxl-words", order("euler", negative=""))
     yield "sdxl clip-skip", skipping("sdxl", "euler", 2)
     yield "sdxl from a picture", Case("sdxl", order("euler", strength=0.6), init=True)
     yield "sdxl lora", Case("sdxl", order("euler"), loras=(("sdxl", 0.8),))

@@ -36,7 +36,17 @@ def test_every_sampler_draws_a_picture_of_its_own() -> None:
         ("sd2 euler", "zero-snr euler"),
         ("sdxl euler", "sdxl lora"),
         ("sdxl euler", "sdxl without a negative prompt"),
+        ("sdxl without a negative prompt", "sdxl-words without a negative prompt"),
     ],
 )
 def test_what_is_asked_for_shows_in_the_picture(one: str, other: str) -> None:
     assert difference(golden_picture(one), golden_picture(other)) > 1
+
+
+def test_long_prompts_are_noted_and_short_ones_beside_them_are_not(studio: Studio) -> None:
+    case = CASES["sd1 long"]
+    _, info = studio.draw_all(case, steps=1)
+    assert info["notes"] == ["The prompt has 80 tokens; it is read in 2 chunks of 75."]
+    swapped = {"prompt": case.settings["negative"], "negative": case.settings["prompt"]}
+    _, info = studio.draw_all(case, steps=1, **swapped)
+    assert info["notes"] == ["The negative prompt has 80 tokens; it is read in 2 chunks of 75."]

@@ -151,6 +151,7 @@ class Kind:
     scheduler: str
     schedule: Mapping[str, Any]
     vae: Mapping[str, Any] = field(default_factory=lambda: _VAE)
+    zeros: bool = True  # for an empty negative prompt
     whole_vocabulary: bool = False  # CLIP's own words, as a checkpoint's tokenizer has them
 
 
@@ -168,6 +169,9 @@ KINDS: dict[str, Kind] = {
         {**_V, "rescale_betas_zero_snr": True, "timestep_spacing": "trailing"},
     ),
     "sdxl": Kind(_SDXL_UNET, (_TEXT, _OPEN_TEXT), "EulerDiscreteScheduler", STABLE),
+    "sdxl-words": Kind(
+        _SDXL_UNET, (_TEXT, _OPEN_TEXT), "EulerDiscreteScheduler", STABLE, zeros=False
+    ),
     "sd-turbo": Kind(_LINEAR_UNET, (_OPEN_TEXT,), "EulerDiscreteScheduler", _TURBO),
     "sdxl-turbo": Kind(_SDXL_UNET, (_TEXT, _OPEN_TEXT), "EulerAncestralDiscreteScheduler", _TURBO),
     "lcm": Kind(
@@ -184,7 +188,7 @@ KINDS: dict[str, Kind] = {
         "EulerDiscreteScheduler",
         STABLE,
         {**_FILE_VAE, "scaling_factor": 0.13025},
-        True,
+        whole_vocabulary=True,
     ),
     "inpaint": Kind({**_UNET, "in_channels": 9}, (_TEXT,), "DDIMScheduler", STABLE),
     "instruct": Kind({**_UNET, "in_channels": 8}, (_TEXT,), "DDIMScheduler", STABLE),
@@ -266,7 +270,7 @@ def _index(kind: Kind) -> dict[str, Any]:
     if double:
         index["text_encoder_2"] = ["transformers", "CLIPTextModelWithProjection"]
         index["tokenizer_2"] = ["transformers", "CLIPTokenizer"]
-        index["force_zeros_for_empty_prompt"] = True
+        index["force_zeros_for_empty_prompt"] = kind.zeros
     else:
         index |= {"safety_checker": [None, None], "feature_extractor": [None, None]}
         index["requires_safety_checker"] = False
