@@ -36,7 +36,7 @@ def test_a_setting_overrules_the_model_and_its_guess(device: Device, tmp_path: P
 
 
 def test_other_words_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"'noise'\. Choose one of epsilon, v_prediction, sample"):
+    with pytest.raises(SettingError, match=r"'noise'\. Choose one of epsilon, v_pred"):
         order("noise")
 
 
