@@ -52,6 +52,7 @@ class ImageEngine:
         path: Path,
         *,
         vae: Path | None = None,
+        preview: Path | None = None,
         progress: Progress = silent,
         cancelled: Cancelled = never,
     ) -> Fields:
@@ -59,6 +60,7 @@ class ImageEngine:
 
         Args:
             vae: an autoencoder to use instead of the model's own.
+            preview: a tiny autoencoder (TAESD) for the live preview; None: one beside the model.
             progress: called with ("reading" or "uploading", done, total).
 
         Returns:
@@ -71,7 +73,7 @@ class ImageEngine:
             ShaderError: the driver computes wrong results.
         """
         progress("reading", 0, 1)
-        files = open_pipeline(path, vae=vae)
+        files = open_pipeline(path, vae=vae, preview=preview)
         return self.load_files(files, progress=progress, cancelled=cancelled)
 
     def load_files(

@@ -21,7 +21,8 @@ from make_schedulers import TWINS
 from PIL import Image
 
 from image.inpainting_cases import CASES, Filling, uneven_mask  # isort: skip
-from image.picture_cases import NEGATIVE, PROMPT, SEED, SIDE, start_picture  # isort: skip
+from image.picture_cases import NEGATIVE, PROMPT, SEED, start_picture  # isort: skip
+from image.tiny_pipelines import HEIGHT, WIDTH  # isort: skip
 
 OUT = Path(__file__).parent / "image" / "inpainting.npz"
 
@@ -31,7 +32,7 @@ def drawn(folder: Path, case: Filling) -> np.ndarray:
     pipe = opened(folder, case.kind)
     twin, more = TWINS[case.sampler]
     pipe.scheduler = getattr(diffusers, twin).from_config(pipe.scheduler.config, **more)
-    draws = Draws(SEED, (4, SIDE // 8, SIDE // 8))
+    draws = Draws(SEED, (4, HEIGHT // pipe.vae_scale_factor, WIDTH // pipe.vae_scale_factor))
     draws.follow(pipe.scheduler)
     xl.randn_tensor, xl.retrieve_latents = draws.start, mean
     double = hasattr(pipe, "text_encoder_2")
@@ -41,13 +42,15 @@ def drawn(folder: Path, case: Filling) -> np.ndarray:
     )
     again = kind(**parts(pipe, double))
     again.set_progress_bar_config(disable=True)
-    white = np.full((SIDE, SIDE), 255, np.uint8)
+    white = np.full((HEIGHT, WIDTH), 255, np.uint8)
     mask = uneven_mask() if case.masked else white
     made = again(
         prompt=PROMPT,
         negative_prompt=NEGATIVE,
         image=Image.fromarray(start_picture()),
         mask_image=Image.fromarray(mask),
+        height=HEIGHT,
+        width=WIDTH,
         strength=case.strength,
         num_inference_steps=5,
         guidance_scale=5.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from image.picture_cases import SIDE
+from image.tiny_pipelines import HEIGHT, WIDTH
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,6 @@ CASES = {
 
 
 def uneven_mask() -> np.ndarray:
-    """A mask, uint8 [SIDE, SIDE], whose edges cross latents and are soft."""
-    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    """A mask, uint8 [HEIGHT, WIDTH], whose edges cross latents and are soft."""
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     return np.asarray(np.clip(40 * (19 - np.hypot(x - 37.5, y - 29.5)) + 128, 0, 255), np.uint8)

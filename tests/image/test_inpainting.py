@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from image.goldens import FOLDER
 from image.inpainting_cases import CASES, Filling, uneven_mask
 from image.picture_cases import NEGATIVE, PROMPT, SEED, start_picture
-from image.tiny_pipelines import write_model
+from image.tiny_pipelines import HEIGHT, WIDTH, write_model
 from PIL import Image
 
 from engine.formats.diffusers import open_pipeline
@@ -41,7 +42,15 @@ def files(tmp_path: Path) -> dict[str, str]:
 def order(case: Filling, files: dict[str, str]) -> ImageSettings:
     given = {**files, "strength": case.strength} if case.masked else {}
     return ImageSettings(
-        PROMPT, NEGATIVE, steps=5, guidance=5.0, sampler=case.sampler, seed=SEED, **given
+        PROMPT,
+        NEGATIVE,
+        width=WIDTH,
+        height=HEIGHT,
+        steps=5,
+        guidance=5.0,
+        sampler=case.sampler,
+        seed=SEED,
+        **given,
     )
 
 
@@ -64,10 +73,18 @@ def test_pictures_of_one_order_are_the_same_alone(
     engine: ImageEngine, files: dict[str, str], tmp_path: Path
 ) -> None:
     engine.load(write_model(tmp_path / "inpaint", "inpaint"))
-    more = ImageSettings(PROMPT, seed=SEED, steps=2, sampler="ddim", guidance=1.0, count=2, **files)
-    (_, second), _ = engine.generate(more)
-    one = ImageSettings(PROMPT, seed=SEED + 1, steps=2, sampler="ddim", guidance=1.0, **files)
-    (alone,), _ = engine.generate(one)
+    first = ImageSettings(
+        PROMPT,
+        seed=SEED,
+        steps=2,
+        sampler="ddim",
+        guidance=1.0,
+        width=WIDTH,
+        height=HEIGHT,
+        **files,
+    )
+    (_, second), _ = engine.generate(replace(first, count=2))
+    (alone,), _ = engine.generate(replace(first, seed=SEED + 1))
     assert np.abs(alone.astype(float) - second).mean() < 1
 
 
