@@ -1,7 +1,7 @@
 """The op vocabulary of pictures: activations ``[b, h, w, c]``, whole sequences, the denoising loop.
 
 - ``conv2d(x, weight)``: columns of the weight are (ky, kx, c). Fused parts: ``skip``, whose
-  channels follow those of x; ``bias`` [C_out]; ``shift`` [b, C_out] (the time embedding);
+  channels follow those of x; ``bias`` [C_out]; ``shift`` [b or 1, C_out] (the time embedding);
   ``residual``; ``table``, the scales and shifts that a group norm made, applied as x is read and
   followed by ``norm_act``. y = act(conv(norm_act(x * scale + shift)) + bias + shift + residual).
 - ``group_norm``: normalised x. ``group_table``: the scales and shifts alone, ``[b, 2, C]``.
@@ -124,7 +124,7 @@ def _fused_conv(call: Call, desc: TensorDesc, out: TensorDesc) -> None:
 
 def _shift(call: Call, shape: Shape) -> None:
     have = call.tensor("shift").shape
-    if (rows(have), have.c) != (shape.b, shape.c):
+    if rows(have) not in (1, shape.b) or have.c != shape.c:
         call.fail(f"shift is {shape_text(have)} where [{shape.b}, {shape.c}] is needed.")
 
 

@@ -92,7 +92,7 @@ def _figures(
         "operations_per_step": operations,
         "operations_per_second": operations / best["step"],
         "dispatches_per_step": len(workspace.registered("unet.step").lowered.dispatches),
-        "activations": model.dtype.value,
+        "activations": _activations(engine),
         "weight_bytes": model.weight_bytes,
         "arena_bytes": workspace.arena_bytes,
         "shared_bytes": sum(shared_sizes(workspace.plans().values())),
@@ -101,10 +101,16 @@ def _figures(
         "lower_bound_bytes": {name: plan.lower_bound for name, plan in by_network.items()},
         "unplanned_bytes": {name: plan.unplanned for name, plan in by_network.items()},
         "model": best["fields"]["model"],
-        "notes": best["fields"]["notes"],
+        "notes": list(dict.fromkeys([*warm["fields"]["notes"], *best["fields"]["notes"]])),
         "device": engine.device.caps.device,
         "backend": engine.device.caps.backend,
     }
+
+
+def _activations(engine: ImageEngine) -> str:
+    """Type of the denoiser's activations as it ran last: f32 where f16 overflowed before."""
+    overflowed = engine.pipeline.stages.denoisers.overflowed
+    return "f32" if overflowed else engine.pipeline.model.dtype.value
 
 
 def _by_network(plans: dict[str, Plan]) -> dict[str, Plan]:

@@ -92,16 +92,16 @@ def build_step(model: ImageModel, job: Job) -> StepGraph:
     state = Value("state", words, Role.STATE)
     loop = {"x": x, "steps": steps, "state": state}
     entering = layers.add("scheduler_input", loop, copies=job.copies, dtype=DType.F32)
+    added = added_value(config, job.size.batch)
     time = layers.add(
         "timestep_embedding",
         {"values": steps, "state": state},
         dtype=DType.F32,
         channels=config.block_out_channels[0],
-        count=job.size.batch,
+        count=1 if added is None else job.size.batch,  # alone it is the same for all
         flip=config.flip_sin_to_cos,
         freq_shift=config.freq_shift,
     )
-    added = added_value(config, job.size.batch)
     condition = condition_value(model.files, job.size)
     predicted, keys = build_unet(
         layers, config, job.size, entering, time, added, condition=condition

@@ -97,7 +97,8 @@ def build_unet(
     Args:
         x: latents, f32 ``[batch, height, width, in_channels]``, or as many as are left by
             ``condition``, whose channels follow theirs.
-        time: sines and cosines of the time step, f32 ``[batch, block_out_channels[0]]``.
+        time: sines and cosines of the time step, f32 ``[batch, block_out_channels[0]]``; without
+            ``added`` one row will do for all.
         added: SDXL's pooled text and sizes, f32 ``[batch, added_dim]``; for LCM models the
             embedded guidance, f32 ``[batch, time_cond_dim]``.
         out: where the prediction goes; else it is an activation.

@@ -19,7 +19,7 @@ class Context:
     """What all blocks read: keys and values by transformer block, and silu of the time embedding.
 
     Attributes:
-        time: f32 ``[batch, time_embed_dim]``.
+        time: f32 ``[batch or 1, time_embed_dim]``.
     """
 
     config: UNetConfig

@@ -241,6 +241,7 @@ def geometry(node: Node) -> dict[str, Any]:
         "x_half": named["x"].tensor.dtype is DType.F16,
         "norm_act": _expression(attrs["norm_act"]),
         "act": _expression(attrs["act"]),
+        "one_shift": "shift" in named and rows_of(named["shift"].tensor.shape) == 1,
         **{f"has_{part}": part in named for part in ("skip", "table", "bias", "shift", "residual")},
     }
 

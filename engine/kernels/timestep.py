@@ -55,7 +55,7 @@ def _add_shift(node: Node, caps: Capabilities) -> Dispatch:
     params = {
         "vectors": shape.vectors,
         "slices": shape.slices,
-        "pixels": rows_of(shape) // shape.b,
+        "pixels": rows_of(shape) // rows_of(node.named["shift"].tensor.shape),
         "size": SIZE,
         "grid_x": grid[0],
     }

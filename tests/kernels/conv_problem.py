@@ -42,6 +42,7 @@ class Case:
     norm_act: str | None = None
     quant: Quant = Quant.F32
     dtype: DType = DType.F32
+    shifts: int = 0  # rows of shift: 1 for all pictures, else one for each
     parts: tuple[int, ...] = ()
 
 
@@ -98,7 +99,7 @@ def problem(case: Case, seed: int = 5) -> Problem:
     if "bias" in case.fused:
         take("bias", vector(case.outputs), Role.WEIGHT)
     if "shift" in case.fused:
-        take("shift", matrix(case.batch, case.outputs, case.dtype))
+        take("shift", matrix(case.shifts or case.batch, case.outputs, case.dtype))
     if "table" in case.fused:
         take("table", TensorDesc(Shape(b=case.batch, w=2, c=total)))
     attrs = {

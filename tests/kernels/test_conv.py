@@ -13,11 +13,12 @@ from engine.formats.quants import Quant
 from engine.gpu.capabilities import Capabilities, MatrixShape
 from engine.gpu.device import Device
 from engine.graph.graph import GraphError
+from engine.graph.node import Node, Role, Value
 from engine.kernels import conv, run
 from engine.kernels.base import Dispatch, Shader, generate
 from engine.kernels.conv_tables import Variant
 from engine.kernels.run import run_once
-from engine.tensor.descriptor import DType
+from engine.tensor.descriptor import DType, Shape
 
 
 def check(device: Device, case: Case, ways: tuple[Variant, ...] = ()) -> None:
@@ -87,6 +88,13 @@ def test_every_device(device: Device) -> None:
     check(device, Case(channels=44, outputs=36, batch=2, fused=ALL, norm_act="silu"))
 
 
+def test_one_shift_for_all_pictures(device: Device, full: Device) -> None:
+    case = Case(channels=20, outputs=36, batch=3, shifts=1, fused=frozenset({"shift"}))
+    check(device, case)
+    check(full, case)
+    check(full, replace(case, channels=160), (Variant("f32", 64, 64, 4, 8, splits=2),))
+
+
 @pytest.mark.parametrize("quant", [Quant.F16, Quant.BF16, Quant.Q8_0])
 def test_packed_kinds(device: Device, quant: Quant) -> None:
     check(device, Case(channels=32, outputs=20, quant=quant, fused=frozenset({"bias"})))
@@ -135,6 +143,16 @@ def test_a_norm_is_done_apart_where_it_would_be_done_often(
 ) -> None:
     case = Case(kernel=kernel, padding=kernel // 2, fused=frozenset({"table"}), norm_act=act)
     assert conv.choose(problem(case).node, full.caps).apart is apart
+
+
+def test_a_norm_whose_result_would_take_much_memory_is_done_on_the_way_in(full: Device) -> None:
+    case = Case(channels=256, fused=frozenset({"table"}), norm_act="silu", dtype=DType.F16)
+    node = problem(case).node
+    large = replace(node.named["x"].tensor, shape=Shape(1, 512, 512, 256))
+    x = Value("x", large, Role.INPUT)
+    wide = Node(node.op, (x, *node.inputs[1:]), node.outputs, node.attrs)
+    assert conv.choose(node, full.caps).apart
+    assert not conv.choose(wide, full.caps).apart
 
 
 def test_products_in_f16_are_for_activations_in_f16(full: Device) -> None:

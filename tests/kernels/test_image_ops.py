@@ -213,13 +213,14 @@ def test_latents_become_a_preview(device: Device, channels: int) -> None:
     assert np.abs(have[..., :3] - want).max() <= 1
 
 
-def test_a_shift_is_added_to_every_pixel(device: Device) -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_shift_is_added_to_every_pixel(device: Device, rows: int) -> None:
     graph = Graph("test")
     x = graph.value("x", TensorDesc(Shape(2, 3, 4, 6)), Role.INPUT)
-    shift = graph.value("shift", TensorDesc(Shape(w=2, c=6)), Role.INPUT)
+    shift = graph.value("shift", TensorDesc(Shape(w=rows, c=6)), Role.INPUT)
     y = graph.add("add_shift", [x, shift])
     rng = np.random.default_rng(1)
-    data, more = rng.normal(size=(2, 3, 4, 6)), rng.normal(size=(2, 6))
+    data, more = rng.normal(size=(2, 3, 4, 6)), rng.normal(size=(rows, 6))
     have = run(device, graph, {x: data, shift: more}, y)
     np.testing.assert_allclose(have, data + more[:, None, None], atol=1e-5)
 

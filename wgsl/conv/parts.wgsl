@@ -2,7 +2,7 @@
 What all convolution kernels share. They compute, as one matrix product whose columns are the taps
 (ky, kx) times the channels of the input,
     y[p, o] = act(sum over taps, c of W[o, (tap, c)] * f(x[pixel of p and tap, c]) + bias[o]
-                  + shift[b, o] + residual[p, o])
+                  + shift[b or 0, o] + residual[p, o])
 where p counts the output pixels of all pictures, pixels outside the picture are zero, `upsample`
 reads every input pixel twice in both directions, the channels of `skip` follow those of x, and f is
 the group norm that lies before:  norm_act(x * table[b, 0, c] + table[b, 1, c]).
@@ -10,9 +10,9 @@ the group norm that lies before:  norm_act(x * table[b, 0, c] + table[b, 1, c]).
 Parameters: height, width (of x once upsampled), out_height, out_width, pixels (of all outputs), kernel_h, kernel_w,
 stride, pad_left, pad_top, up (upsample is 1 << up), channels (of x and skip), x_channels (of x),
 columns_in (of the weight), groups (of 32 columns), step (groups read at once), k_groups (groups in
-whole steps), outputs (channels of y), has_skip, has_table,
-norm_act and act (WGSL expressions of v, or none), first (output channel of the first row bound),
-rows_here (rows bound), has_bias, has_shift, has_residual.
+whole steps), outputs (channels of y), has_skip, has_table, norm_act and act (WGSL expressions of v,
+or none), first (output channel of the first row bound), rows_here (rows bound), has_bias, has_shift,
+has_residual, one_shift (shift is the same for all pictures).
 #}
 {% import "quant/decode.wgsl" as quant %}
 {% set taps = kernel_h * kernel_w %}
@@ -239,7 +239,7 @@ fn finish(at: vec3<u32>, o: u32, sum: vec4<f32>) {
     v += bias_at(0u, s);
 {% endif %}
 {% if has_shift %}
-    v += shift_at(at.x, s);
+    v += shift_at({{ "0u" if one_shift else "at.x" }}, s);
 {% endif %}
 {% if has_residual %}
     v += residual_read(at.x, at.y, at.z, s);

@@ -1,4 +1,4 @@
-// A vector for each picture added to all its pixels: y = x + shift[b].
+// A vector for each picture (or one for all) added to all its pixels: y = x + shift[b].
 // Bindings: x [b, h, w, c], shift [b, c], y [b, h, w, c] (written). One invocation four channels.
 
 @compute @workgroup_size({{ size }})
