@@ -17,7 +17,7 @@ from PIL import Image
 
 from engine.gpu.device import Device
 from engine.image.engine import ImageEngine
-from engine.image.settings import settings_from
+from engine.image.settings import ImageSettings, settings_from
 from engine.tensor.descriptor import DType
 
 #: Mean difference from diffusers' picture, of 255, in 32 and in 16 bits.
@@ -84,7 +84,11 @@ class Studio:
         path = model or self.made(kind, lambda path: write_model(path, kind))
         vae = self.made("other-vae", write_vae) if case.other_vae else None
         self.load(path, vae)
-        return self.engine.generate(settings_from({**self.settings(case), **more}))
+        return self.engine.generate(self.order(case, **more))
+
+    def order(self, case: Case, **more: Any) -> ImageSettings:
+        """The order of a case."""
+        return settings_from({**self.settings(case), **more})
 
     def settings(self, case: Case) -> dict[str, Any]:
         """The settings of a case, with the files that it names."""

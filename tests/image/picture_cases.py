@@ -151,8 +151,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
     )
     for guidance in (1.5, 8.0):
         yield f"lcm {guidance}", Case("lcm", order("lcm", guidance=guidance))
-    yield "sd1-file", Case("sd1-file", order("euler", 2, prompt=SAID, negative="Blue, sky..."))
-    yield "sdxl-file", Case("sdxl-file", order("euler", 2, prompt=SAID, negative="Blue, sky..."))
+    for kind in ("sd1-file", "sdxl-file"):
+        yield kind, Case(kind, order("euler", 2, 1.0, prompt=SAID))
     yield "lcm one step", Case("lcm", order("lcm", 1, 8.0))
     yield "lcm from a picture", Case("lcm", order("lcm", guidance=8.0, strength=0.5), init=True)
 
