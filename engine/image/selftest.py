@@ -170,7 +170,10 @@ def _scaled(make: Maker, normed: Doubles) -> Doubles:
 
 
 def _attention(caps: Capabilities, head_dim: int, tokens: int) -> Case:
-    """Two sequences of 70 queries over ``tokens`` keys beside their values, two heads."""
+    """Two sequences of 70 queries over ``tokens`` keys beside their values, two heads.
+
+    Later keys score higher: a kernel must scale what it has added up, more than once.
+    """
     make, dtype, heads = Maker(), _dtype(caps), 2
     channels = heads * head_dim
     q = make.tensor("q", TensorDesc(Shape(b=2, w=70, c=channels), dtype))
@@ -179,6 +182,10 @@ def _attention(caps: Capabilities, head_dim: int, tokens: int) -> Case:
     make.graph.add(
         "attention_full", inputs, heads=heads, head_dim=head_dim, offsets=(0, 0, channels)
     )
+    make.inputs[q] = np.abs(make.inputs[q])
+    rising = np.linspace(0, 4, tokens).astype(np.float16).astype(np.float32)[:, None]
+    both = make.inputs[kv] + np.repeat([1.0, 0.0], channels).astype(np.float32) * rising
+    make.inputs[kv] = both.astype(np.float16).astype(np.float32)
     queries = make.array(q).reshape(2, 70, heads, head_dim)
     keys, values = np.split(make.array(kv).reshape(2, tokens, 2 * heads, head_dim), 2, axis=2)
     scores = np.einsum("bqhd,bkhd->bhqk", queries, keys) * head_dim**-0.5
