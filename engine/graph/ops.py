@@ -181,7 +181,8 @@ OPS: dict[str, OpSpec] = {
         _linear,
         ("x", "weight"),
         optional=("bias", "gain", "residual"),
-        defaults={"norm_eps": None, "gated": None},
+        # wide: x may hold numbers that 16-bit floats do not reach
+        defaults={"norm_eps": None, "gated": None, "wide": False},
     ),
     "gated": OpSpec(_gated, ("x",), attrs=("act",), defaults={"gate_first": True}),
     **dict(_arithmetic()),

@@ -96,7 +96,12 @@ class Layers:
             "bias": self.weights.vector(*biases) if present else None,
             "residual": residual,
         }
-        return self.add("linear", inputs, out=out, dtype=dtype)
+        return self.add("linear", inputs, out=out, dtype=dtype, wide=self.wide)
+
+    @property
+    def wide(self) -> bool:
+        """Whether activations are kept in 32 bits, because 16 would overflow or are not there."""
+        return self.dtype is DType.F32
 
     def enlarged(self, x: Value, name: str, height: int, width: int) -> Value:
         """Twice as large (nearest), at most ``height`` by ``width``, then a 3x3 convolution."""
@@ -112,7 +117,7 @@ class Layers:
             "weight": self.weights.matrix(name, halves_swapped=True),
             "bias": self.weights.vector(f"{name}.bias", halves_swapped=True),
         }
-        return self.add("gated", {"x": self.add("linear", inputs)}, act=act)
+        return self.add("gated", {"x": self.add("linear", inputs, wide=self.wide)}, act=act)
 
     def group_norm(
         self,

@@ -23,6 +23,7 @@ from engine.kernels.quantise import quantise
 from engine.kernels.quantise_blocks import FLOAT_KINDS
 from engine.tensor.descriptor import VEC, DType, Layout, Storage, TensorDesc
 
+NARROW = ("f16", "matrix")  # styles that read x in 16 bits
 _TEMPLATES = {
     "f32": "tile",
     "f16": "tile",
@@ -70,8 +71,9 @@ def choose(node: Node, caps: Capabilities) -> Variant:
         GraphError: none is allowed.
     """
     desc = node.named["weight"].weight
+    wide = bool(node.attrs.get("wide"))
     for variant in itertools.chain(preferred(desc, _tokens(node), caps), VARIANTS):
-        if allowed(variant, node, caps):
+        if allowed(variant, node, caps) and not (wide and variant.style in NARROW):
             return variant
     raise GraphError(f"No matrix kernel runs {desc.rows}x{desc.cols} {desc.kind} here.")
 

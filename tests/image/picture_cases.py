@@ -27,6 +27,10 @@ LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"  # 26 tokens
 LONG = (f"{LETTERS} {LETTERS} a b c d e f g h i j k l m n o p q r s t u v w", "x y z red apple")
 
 
+#: Kinds that are drawn in test_model_files.py and test_pretended_devices.py.
+ELSEWHERE = ("sd1-file", "sdxl-file", "small")
+
+
 @dataclass(frozen=True)
 class Words:
     """A prompt as chunks of plain text; ``weights`` goes by position, the start token being 0."""
@@ -67,7 +71,7 @@ def by_kind(branches: int) -> list[str]:
     names = [
         name
         for name, case in CASES.items()
-        if case.branches == branches and not case.kind.endswith("-file")
+        if case.branches == branches and case.kind not in ELSEWHERE
     ]
 
     def place(name: str) -> tuple[bool, str, bool]:
@@ -153,6 +157,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"lcm {guidance}", Case("lcm", order("lcm", guidance=guidance))
     for kind in ("sd1-file", "sdxl-file"):
         yield kind, Case(kind, order("euler", 2, 1.0, prompt=SAID))
+    yield "small", Case("small", order("euler", 3, 1.0))
     yield "lcm one step", Case("lcm", order("lcm", 1, 8.0))
     yield "lcm from a picture", Case("lcm", order("lcm", guidance=8.0, strength=0.5), init=True)
 
