@@ -105,6 +105,7 @@ def test_defaults_are_filled_in():
         "inputs": ("x", "weight"),
         "norm_eps": None,
         "gated": None,
+        "wide": False,
     }
 
 
