@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.defaults import DIALS, Dial
 from app.theme import SPACE
-from app.widgets import icon_button, label, quiet_button, title_label
+from app.widgets import guard_wheels_in, icon_button, label, quiet_button, title_label
 from app.widgets.base import name_widget
 
 WIDTH = 300
@@ -123,6 +123,7 @@ class SidePanel(QFrame):
             self._add_dial(dial)
         self._add_numbers()
         self._add_foot()
+        guard_wheels_in(inner)
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show a chat's values without telling anyone."""

@@ -8,13 +8,11 @@ from dataclasses import replace
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
-    QAbstractSpinBox,
     QComboBox,
     QFrame,
     QHBoxLayout,
     QMenu,
     QScrollArea,
-    QSlider,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -25,7 +23,7 @@ from app.chat.side_panel import DialRow
 from app.images.fit import FitLine
 from app.images.jobs import draw_words
 from app.images.more import More
-from app.images.parts import Disclosure, SeedField, TextBox, guard_wheel
+from app.images.parts import Disclosure, SeedField, TextBox
 from app.images.start import dropped_weights
 from app.images.values import (
     LARGEST,
@@ -41,7 +39,7 @@ from app.images.values import (
     snapped,
 )
 from app.theme import SPACE
-from app.widgets import label, pill_button, primary_button, set_look
+from app.widgets import guard_wheels_in, label, pill_button, primary_button, set_look
 from app.widgets.base import name_widget
 
 WIDTH, NARROW = 320, 252
@@ -110,8 +108,7 @@ class Form(QFrame):
         self._add_more()
         self._column.addStretch(1)
         outer.addLayout(self._foot())
-        for kind in (QComboBox, QAbstractSpinBox, QSlider):
-            guard_wheel(*inner.findChildren(kind))
+        guard_wheels_in(inner)
         self._scroll = scroll
 
     def values(self) -> Values:
@@ -133,6 +130,7 @@ class Form(QFrame):
             loras=self.more.loras.loras,
             vae=self.more.vae.file,
             clip_skip=self.more.clip_skip.value(),
+            prediction=self.more.prediction.prediction,
         )
 
     def usable(self) -> Values:

@@ -8,10 +8,9 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QMenu, QSlider, QVBoxLayout, QWidget
 
-from app.images.parts import guard_wheel
 from app.images.values import MOST_LORAS, MOST_WEIGHT, Lora
 from app.theme import SPACE
-from app.widgets import ElidedLabel, frame, icon_button, label, plain_button, set_look
+from app.widgets import ElidedLabel, frame, guard_wheel, icon_button, label, plain_button, set_look
 from app.widgets.base import name_widget
 
 STEPS = 20  # of the slider, from nothing to 1

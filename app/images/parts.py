@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, QRegularExpression, Qt, Signal
+from PySide6.QtCore import QMimeData, QRegularExpression, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QRegularExpressionValidator, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
@@ -84,25 +84,6 @@ class Disclosure(QWidget):
         self.button.set_icon("chevron-down" if is_open else "chevron-right", "dim")
         self._holder.setVisible(is_open)
         self.toggled.emit(is_open)
-
-
-class _WheelGuard(QObject):
-    """Leaves the wheel to the page around a field, unless the field has the focus."""
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        is_aside = event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget)
-        if is_aside and not watched.hasFocus():
-            event.ignore()
-            return True
-        return super().eventFilter(watched, event)
-
-
-def guard_wheel(*fields: QWidget) -> None:
-    """Scrolling over these fields scrolls the page instead of changing what they hold."""
-    for field in fields:
-        if field.focusPolicy() == Qt.FocusPolicy.WheelFocus:
-            field.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        field.installEventFilter(_WheelGuard(field))
 
 
 class SeedField(QWidget):

@@ -16,6 +16,7 @@ from app.widgets.labels import Chip, ElidedLabel, IconLabel, label, title_label
 from app.widgets.messages import Action, Messages
 from app.widgets.progress import ProgressBar
 from app.widgets.toasts import ToastHost
+from app.widgets.wheel import guard_wheel, guard_wheels_in
 
 __all__ = [
     "Action",
@@ -32,6 +33,8 @@ __all__ = [
     "confirm",
     "danger_button",
     "frame",
+    "guard_wheel",
+    "guard_wheels_in",
     "h_line",
     "icon_button",
     "label",
