@@ -23,6 +23,7 @@ from engine.image.prompt import encode_prompt
 from engine.image.runner_graph import Job, build_step
 from engine.image.runner_workspace import Planned
 from engine.image.settings import ImageSettings
+from engine.image.tiny_preview import build_preview, preview_network
 from engine.image.vae import build_decoder, build_encoder
 from engine.tensor.descriptor import DType
 
@@ -141,8 +142,9 @@ class Forecaster:
             refused = self._refused(model, settings, step, need, room)
             return Forecast(need, need, room.nbytes, problem=str(refused), fits=refused.fits)
         kinds = ["decode", "encode"] if settings.init is not None else ["decode"]
-        coders = [self._coder(model, kind, size, step, room) for kind in kinds]
-        need = self._need(model, [step, *(plan for plan, _ in coders)])
+        held = [step, *self._preview(model, job, room)]
+        coders = [self._coder(model, kind, size, held, room) for kind in kinds]
+        need = self._need(model, [*held, *(plan for plan, _ in coders)])
         return Forecast(need, need, room.nbytes, tiled=any(tiled for _, tiled in coders))
 
     def _job(self, model: ImageModel, settings: ImageSettings, size: tuple[int, int]) -> Job:
@@ -163,6 +165,20 @@ class Forecaster:
         within = within_limits(self.device, [step.planned[0]])
         return within and room.holds(self._need(model, [step]))
 
+    def _preview(self, model: ImageModel, job: Job, room: _Room) -> list[_Plan]:
+        """The decoder of the live preview, which is left out where there is none or no room."""
+        network = preview_network(model)
+        if network is None:
+            return []
+        found = self._plans.get(("preview", job))
+        if found is None:
+            graph, out = build_preview(*network, build_step(model, job).shown, model.dtype)
+            found = _Plan(model.workspace.plan(graph), out.nbytes)
+            self._keep(("preview", job), found)
+        within = within_limits(self.device, [found.planned[0]])
+        fits = within and room.holds(self._need(model, [self._step(model, job), found]))
+        return [found] if fits else []
+
     def _step(self, model: ImageModel, job: Job) -> _Plan:
         found = self._plans.get(("step", job))
         if found is None:
@@ -173,7 +189,7 @@ class Forecaster:
         return found
 
     def _coder(
-        self, model: ImageModel, kind: str, size: tuple[int, int], step: _Plan, room: _Room
+        self, model: ImageModel, kind: str, size: tuple[int, int], held: list[_Plan], room: _Room
     ) -> tuple[_Plan, bool]:
         """One direction of the autoencoder, in the largest tiles that fit; whether it is cut."""
         tile = size
@@ -181,7 +197,7 @@ class Forecaster:
             plan = self._coded(model, kind, tile)
             less = (smaller(tile[0]), smaller(tile[1]))
             within = within_limits(self.device, [plan.planned[0]])
-            if less == tile or (within and room.holds(self._need(model, [step, plan]))):
+            if less == tile or (within and room.holds(self._need(model, [*held, plan]))):
                 return plan, tile != size
             tile = less
 
