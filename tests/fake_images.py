@@ -98,10 +98,11 @@ class ImageParts:
         if "bad" in name:
             self.fail(request, "model_file", f"{name} is no LoRA.")
         elif "xl" in name:
-            self.fail(request, "unsupported_model", f"{name} was made for Stable Diffusion XL.")
+            problem = f"{name} was made for Stable Diffusion XL."
+            self.send(request, "done", kind="lora", name=name, hint="", problem=problem)
         else:
             kind = "vae" if "vae" in name else "lora"
-            self.send(request, "done", kind=kind, name=name, hint="")
+            self.send(request, "done", kind=kind, name=name, hint="", problem="")
 
     def do_image_settings(self: FakeWorker, request: Request) -> None:
         from PIL import Image

@@ -19,6 +19,7 @@ from app.images.recall import Recall
 from app.images.start_control import StartControl
 from app.images.studio import Studio
 from app.images.values import (
+    PREDICTIONS,
     Values,
     adapted,
     defaults_of,
@@ -36,6 +37,7 @@ from app.widgets import Action
 from engine.worker.protocol import Event
 
 FORM = "images.form"  # the setting that keeps the form over a restart
+PREDICTIONS_KEPT = "images.predictions"  # the setting: a model -> what it was said to predict
 COUNT_AFTER_MS = 250
 KEEP_AFTER_MS = 1500
 MOST_CUT = 120  # letters of what is cut that are shown
@@ -80,7 +82,8 @@ class StudioController(QObject):
             old = form.values()
             form.show_info(info)
             self._known = info.model
-            form.show_values(self._first_values() if is_first else adapted(old, info))
+            recalled = self._recall.awaited(info.model)
+            form.show_values(recalled or (self._first_values() if is_first else self._adapted(old)))
             self.start.show_small()
             self.files.show_model(info.model)
             self._count()
@@ -204,13 +207,30 @@ class StudioController(QObject):
         if not isinstance(before, dict):
             return own
         values = values_from(before, own)
-        return values if before.get("model") == info.model else adapted(values, info)
+        return values if before.get("model") == info.model else self._adapted(values)
+
+    def _adapted(self, values: Values) -> Values:
+        """The form with the model's own settings, and what the person said that it predicts."""
+        info = self._models.info
+        kept = self._context.settings.get(PREDICTIONS_KEPT, {})
+        said = kept.get(info.model) if isinstance(kept, dict) else None
+        made = adapted(values, info)
+        return replace(made, prediction=said) if said in PREDICTIONS else made
 
     def _keep(self) -> None:
         self._keep_later.stop()
         if self._known:
             values = {**kept(self._studio.form.values()), "model": self._known}
             self._context.settings.set(FORM, values)
+            self._keep_prediction(str(values["prediction"]))
+
+    def _keep_prediction(self, prediction: str) -> None:
+        """What a model predicts is true of it for good, however the form changes."""
+        before = self._context.settings.get(PREDICTIONS_KEPT, {})
+        said = dict(before) if isinstance(before, dict) else {}
+        if said.get(self._known, "") != prediction:
+            said[self._known] = prediction
+            self._context.settings.set(PREDICTIONS_KEPT, said)
 
     def _count(self) -> None:
         """Ask how many tokens the prompt and what is left out have."""
@@ -255,7 +275,7 @@ class StudioController(QObject):
         """Ask what the form's order needs, but for what makes no difference to it."""
         values = self._studio.form.usable()
         made = {**order(values, 0), "prompt": values.prompt}
-        for name in ("seed", "steps", "sampler", "strength", "loras", "clip_skip"):
+        for name in ("seed", "steps", "sampler", "strength", "loras", "clip_skip", "prediction"):
             made.pop(name, None)
         self.fit.ask(self._models.current, made)
 

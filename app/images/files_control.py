@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
@@ -48,6 +48,20 @@ class FilesControl(QObject):
         dialog.filesSelected.connect(self.add_all)
         dialog.open()
 
+    def claim(self, path: str, otherwise: Callable[[str], None]) -> None:
+        """A file was dropped beside the form: it is added if it is a LoRA or a VAE."""
+
+        def hear(event: Event) -> None:
+            if event.event == "done":
+                self._add(path, event)
+            elif event.final:
+                otherwise(path)
+
+        if self._model:
+            self._ask(path, hear)
+        else:
+            otherwise(path)
+
     def add_all(self, paths: Sequence[str]) -> None:
         """Add files that were dropped or chosen."""
         for path in paths:
@@ -61,7 +75,7 @@ class FilesControl(QObject):
             if event.event == "error":
                 self._context.messages.error(str(event.get("message") or UNKNOWN))
             elif event.event == "done":
-                self._take(path, str(event.get("kind")), str(event.get("hint") or ""))
+                self._add(path, event)
 
         self._ask(path, hear)
 
@@ -83,10 +97,19 @@ class FilesControl(QObject):
             if event.event == "error" and event.get("code") == "internal":
                 return  # the worker died; drawing will tell
             if event.final:
-                problem = str(event.get("message") or UNKNOWN) if event.event == "error" else ""
+                problem = str(event.get("problem") or "")
+                if event.event == "error":
+                    problem = str(event.get("message") or UNKNOWN)
                 self._tell(path, problem, str(event.get("hint") or ""))
 
         self._ask(path, hear)
+
+    def _add(self, path: str, event: Event) -> None:
+        problem = str(event.get("problem") or "")
+        if problem:
+            self._context.messages.error(problem)
+        else:
+            self._take(path, str(event.get("kind")), str(event.get("hint") or ""))
 
     def _take(self, path: str, kind: str, hint: str) -> None:
         self._known.remember(kind, path)

@@ -18,13 +18,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QSlider, QVBoxLayout, QWidget
 
 from app import theme
-from app.images.mask_model import MaskModel
+from app.images.mask_model import MaskModel, veil_of
 from app.theme import SPACE
 from app.widgets import label, pill_button, plain_button, primary_button, quiet_button, title_label
 from app.widgets.base import name_widget
 
 LEAST_BRUSH, MOST_BRUSH = 1, 50  # percent of the picture's longer side
-VEIL = 150  # of 255: how strongly the mark covers
 
 
 class MaskCanvas(QWidget):
@@ -108,7 +107,7 @@ class MaskCanvas(QWidget):
         painter.fillRect(self.rect(), QColor(tokens.sunken))
         area = self._area()
         painter.drawImage(area, self._picture)
-        painter.drawImage(area, self._veil(QColor(tokens.accent)))
+        painter.drawImage(area, veil_of(self.model.image, QColor(tokens.accent)))
         if self._at is not None:
             self._paint_brush(painter, area)
         if self.hasFocus():
@@ -116,20 +115,6 @@ class MaskCanvas(QWidget):
             painter.setPen(QPen(QColor(tokens.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
         painter.end()
-
-    def _veil(self, colour: QColor) -> QImage:
-        """The mark in the accent colour, see-through."""
-        mask = self.model.image
-        veil = QImage(mask.size(), QImage.Format.Format_ARGB32_Premultiplied)
-        colour.setAlpha(VEIL)
-        veil.fill(colour)
-        alpha = QImage(mask)
-        alpha.reinterpretAsFormat(QImage.Format.Format_Alpha8)
-        painter = QPainter(veil)
-        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_DestinationIn)
-        painter.drawImage(0, 0, alpha)
-        painter.end()
-        return veil
 
     def _paint_brush(self, painter: QPainter, area: QRectF) -> None:
         assert self._at is not None

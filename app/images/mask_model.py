@@ -14,6 +14,7 @@ from app.storage.files import write_atomically
 
 MOST_SIDE = 1024  # pixels of a mask's longer side; it is scaled to the picture anyway
 MOST_STROKES = 500  # that can be taken back
+VEIL = 150  # of 255: how strongly a mark covers
 SOFT_EDGE = 80  # the longer side by how far an edge is spread
 
 
@@ -24,6 +25,21 @@ class Stroke:
     points: tuple[tuple[float, float], ...]
     width: float
     erases: bool = False
+
+
+def veil_of(mask: QImage, colour: QColor) -> QImage:
+    """The marked parts of a mask in a colour, see-through; the rest is clear."""
+    alpha = mask.convertToFormat(QImage.Format.Format_Grayscale8)
+    veil = QImage(alpha.size(), QImage.Format.Format_ARGB32_Premultiplied)
+    tint = QColor(colour)
+    tint.setAlpha(VEIL)
+    veil.fill(tint)
+    alpha.reinterpretAsFormat(QImage.Format.Format_Alpha8)
+    painter = QPainter(veil)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_DestinationIn)
+    painter.drawImage(0, 0, alpha)
+    painter.end()
+    return veil
 
 
 class MaskModel:

@@ -1,4 +1,4 @@
-"""The form's part that folds out: sampler, start picture, LoRA files, VAE, CLIP skip."""
+"""The form's part that folds out: sampler, start picture, LoRA files, VAE, CLIP skip and more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWi
 
 from app.images.loras import LoraBox
 from app.images.parts import Disclosure
+from app.images.prediction import PredictionRow
 from app.images.start import StartBox
 from app.images.values import SAMPLERS, Info, Values, sampler_words
 from app.theme import SPACE
@@ -70,7 +71,7 @@ class VaeRow(QWidget):
 
 
 class More(Disclosure):
-    """Attributes: sampler, start, loras, vae, clip_skip. Signals: changed()."""
+    """Attributes: sampler, start, loras, vae, clip_skip, prediction. Signals: changed()."""
 
     changed = Signal()
 
@@ -79,6 +80,7 @@ class More(Disclosure):
         self.sampler = QComboBox()
         name_widget(self.sampler, "image_sampler", "Sampler", "How the steps are taken")
         self.start, self.loras, self.vae = StartBox(), LoraBox(), VaeRow()
+        self.prediction = PredictionRow()
         self.clip_skip = QSpinBox()
         self.clip_skip.setProperty("kind", "compact")
         self.clip_skip.setFixedWidth(68)
@@ -95,6 +97,7 @@ class More(Disclosure):
         for widget in (
             label("Sampler", "small"),
             self.sampler,
+            self.prediction,
             self.start,
             self.loras,
             self.vae,
@@ -105,6 +108,7 @@ class More(Disclosure):
         self.clip_skip.valueChanged.connect(lambda _number: self.changed.emit())
         self.start.strength_changed.connect(self.changed)
         self.loras.changed.connect(self.changed)
+        self.prediction.changed.connect(self.changed)
 
     def set_narrow(self, narrow: bool) -> None:
         """Take less width, in a small window."""
@@ -117,6 +121,7 @@ class More(Disclosure):
             self.sampler.addItem(sampler_words(name), name)
             tip = SAMPLERS.get(name, ("", ""))[1]
             self.sampler.setItemData(self.sampler.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self.prediction.show_info(info)
         self.start.setVisible(info.img2img)
         self.start.set_can_mask(info.inpaint)
         self._clip_row.setVisible(info.clip_skip > 1)
@@ -131,5 +136,7 @@ class More(Disclosure):
         if self.vae.file != values.vae:
             self.vae.show_file(values.vae)
         self.clip_skip.setValue(values.clip_skip)
-        if values.init or values.loras or values.vae or values.clip_skip > 1:
+        self.prediction.show_prediction(values.prediction)
+        acts = values.init or values.loras or values.vae or values.clip_skip > 1
+        if acts or not self.prediction.isHidden():
             self.set_open(True)  # what acts on the picture is to be seen

@@ -31,6 +31,7 @@ NO_MODEL_TEXT = (
     "install Driftwood again to get the small one that comes with it."
 )
 WAIT_WORDS_MS = 600
+WEIGHTS = ".safetensors"
 
 
 class ImagesPage(QWidget):
@@ -83,6 +84,16 @@ class ImagesPage(QWidget):
         else:
             self._dropped = paths  # the engine has not answered yet
 
+    def claim_files(self, paths: list[Path]) -> list[Path]:
+        """Which of the files dropped on the window are kept here: a LoRA goes to the form, and
+        what turns out to be a whole model goes on to the Models page."""
+        if self.controller is None:
+            return []
+        mine = [path for path in paths if path.suffix.lower() == WEIGHTS]
+        for path in mine:
+            self.controller.files.claim(str(path), self._pass_on)
+        return mine
+
     def stop_work(self) -> bool:
         """Esc."""
         return self.controller is not None and self.controller.stop_work()
@@ -118,6 +129,9 @@ class ImagesPage(QWidget):
         return _page_of(
             EmptyState("images", NO_MODEL_TITLE, NO_MODEL_TEXT, button, "images_no_model")
         )
+
+    def _pass_on(self, path: str) -> None:
+        self._context.go_to("models", add=[path])
 
     def _show_empty(self, page: QWidget) -> None:
         if self._empty is not None:

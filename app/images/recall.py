@@ -39,6 +39,7 @@ class Recall(QObject):
         self._fill = fill
         self._draw = draw
         self._asking = 0
+        self._awaited: tuple[str, Mapping[str, object]] | None = None
 
     def vary(self, path: Path) -> None:
         """Draw a picture again with another seed, without touching the form."""
@@ -70,7 +71,7 @@ class Recall(QObject):
             values, missing = self._values(settings)
             self._fill(values)
             notes = [*(str(note) for note in event.get("notes") or ()), *missing]
-            notes += self._choose(str(event.get("model") or ""))
+            notes += self._choose(str(event.get("model") or ""), settings)
             text = " ".join([f"Settings taken from {path.name}.", *notes])
             undo = Action("Undo", lambda: self._fill(before))
             self._context.messages.toast(text, undo, seconds=8)
@@ -81,12 +82,19 @@ class Recall(QObject):
         """It carries no settings."""
         self._context.messages.error(why or f"{path.name} carries no settings.")
 
-    def _choose(self, model: str) -> list[str]:
+    def awaited(self, model: str) -> Values | None:
+        """What a picture said of this model, whose facts have come just now; None but once."""
+        awaited, self._awaited = self._awaited, None
+        return self._values(awaited[1])[0] if awaited is not None and awaited[0] == model else None
+
+    def _choose(self, model: str, settings: Mapping[str, object]) -> list[str]:
         """Draw with the model that made it; a note where it is not here."""
         if not model:
             return []
         if model not in dict(self._models.models):
             return [f"It was made with {model}, which is not here."]
+        if model != self._models.info.model:
+            self._awaited = model, settings  # the form is filled again once it is known
         self._models.choose(model)
         return []
 

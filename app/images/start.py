@@ -6,6 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import (
+    QColor,
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
@@ -16,8 +17,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app import theme
 from app.chat.defaults import Dial
 from app.chat.side_panel import DialRow
+from app.images.mask_model import veil_of
 from app.theme import SPACE
 from app.widgets import ElidedLabel, frame, icon_button, label, plain_button, set_look
 
@@ -34,16 +37,22 @@ STRENGTH = Dial(
 
 
 class SmallPicture(QWidget):
-    """A small picture with round corners. The image is set as it is and scaled when drawn."""
+    """A small picture with round corners, and the mask over it. Images are scaled when drawn."""
 
     def __init__(self, side: int = SIDE) -> None:
         super().__init__()
         self._image = QImage()
+        self._mask = QImage()
         self.setFixedSize(side, side)
 
     def set_image(self, image: QImage) -> None:
         """Show another image; a null one shows nothing."""
         self._image = image
+        self.update()
+
+    def set_mask(self, mask: QImage) -> None:
+        """Show which parts are marked; a null image marks nothing."""
+        self._mask = mask
         self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -55,7 +64,12 @@ class SmallPicture(QWidget):
         path = QPainterPath()
         path.addRoundedRect(QRectF(self.rect()), 6, 6)
         painter.setClipPath(path)
-        painter.drawImage(QRectF(self.rect()), self._image, square_of(self._image))
+        square = square_of(self._image)
+        painter.drawImage(QRectF(self.rect()), self._image, square)
+        if not self._mask.isNull():
+            mask = self._mask.scaled(self._image.size())  # as it is for drawing, whatever its shape
+            veil = veil_of(mask, QColor(theme.current().tokens.accent))
+            painter.drawImage(QRectF(self.rect()), veil, square)
         painter.end()
 
 
@@ -117,6 +131,8 @@ class StartBox(QWidget):
         self.unmask.setVisible(bool(self.mask_file))
         if not init:
             self.picture.set_image(QImage())
+        if not self.mask_file:
+            self.picture.set_mask(QImage())
 
     def set_can_mask(self, can_mask: bool) -> None:
         """Whether the model can make parts of a picture anew."""

@@ -75,6 +75,7 @@ class StartControl(QObject):
     def show_small(self) -> None:
         """The form was filled: show its start picture, or do without one that is gone."""
         path = self._form.start.init_file
+        self._show_mask()
         if not path or path == self._shown:
             return
 
@@ -138,7 +139,19 @@ class StartControl(QObject):
         if not init:
             self._shown = ""
         self._form.start.show_start(init, mask)
+        self._show_mask()
         self._form.changed.emit()
+
+    def _show_mask(self) -> None:
+        """Show the mask on the small picture."""
+        path = self._form.start.mask_file
+
+        def take(result: object) -> None:
+            if isinstance(result, QImage) and self._form.start.mask_file == path:
+                self._form.start.picture.set_mask(result)
+
+        if path:
+            self._background.run(lambda: load_picture(Path(path), SIDE * 4), take)
 
 
 def _words_of(result: object) -> str:

@@ -18,6 +18,7 @@ MOST_SEED = 2**53 - 1
 MOST_LORAS = 16
 MOST_WEIGHT = 2.0  # of a LoRA; below zero it takes away what it would add
 MOST_CLIP_SKIP = 12
+STRENGTHS = (0.75, 1.0)  # what models begin with: most of them, and those for inpainting
 
 # a sampler's name in requests -> its words, and what to expect of it
 SAMPLERS: Mapping[str, tuple[str, str]] = {
@@ -30,6 +31,13 @@ SAMPLERS: Mapping[str, tuple[str, str]] = {
     "heun": ("Heun", "Exact, at twice the time a step"),
     "ddim": ("DDIM", "The classic; repeats exactly"),
     "lcm": ("LCM", "For models made to need 4 to 8 steps"),
+}
+
+# what a model predicts, in requests -> its words, and which models do
+PREDICTIONS: Mapping[str, tuple[str, str]] = {
+    "epsilon": ("Noise (epsilon)", "Most models"),
+    "v_prediction": ("Velocity (v)", "Stable Diffusion 2 for 768 pixels, and models made of it"),
+    "sample": ("Picture (sample)", "Few models"),
 }
 
 
@@ -60,6 +68,7 @@ class Values:
     loras: tuple[Lora, ...] = ()
     vae: str = ""
     clip_skip: int = 1
+    prediction: str = ""  # one of PREDICTIONS; "": the model's own
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Info:
     """What a picture model can do and does best, as ``image_info`` tells it.
 
     clip_skip: the most that it can be, 0 where the model has no use for it.
+    prediction: what it predicts; prediction_guessed where its file does not tell.
     """
 
     model: str = ""
@@ -82,6 +92,9 @@ class Info:
     good_at: str = ""
     token_limit: int = 77
     clip_skip: int = 0
+    strength: float = STRENGTHS[0]
+    prediction: str = "epsilon"
+    prediction_guessed: bool = False
     img2img: bool = True
     inpaint: bool = True
 
@@ -108,6 +121,9 @@ def info_from(model: str, fields_: Mapping[str, Any]) -> Info:
         good_at=good if isinstance(good, str) else "; ".join(str(one) for one in _items(good)),
         token_limit=_whole(fields_.get("token_limit"), 1, 10**6, 77),
         clip_skip=_whole(fields_.get("clip_skip"), 0, MOST_CLIP_SKIP, 0),
+        strength=_number(fields_.get("strength"), 0.05, 1, STRENGTHS[0]),
+        prediction=_prediction(fields_.get("prediction")) or "epsilon",
+        prediction_guessed=bool(fields_.get("prediction_guessed", False)),
         img2img=bool(fields_.get("img2img", True)),
         inpaint=bool(fields_.get("inpaint", True)),
     )
@@ -121,6 +137,7 @@ def defaults_of(info: Info) -> Values:
         steps=info.steps,
         guidance=info.guidance,
         sampler=info.sampler,
+        strength=info.strength,
     )
 
 
@@ -135,7 +152,7 @@ def adapted(values: Values, info: Info) -> Values:
         count=values.count,
         init=values.init if info.img2img else "",
         mask=values.mask if info.inpaint and info.img2img else "",
-        strength=values.strength,
+        strength=own.strength if values.strength in STRENGTHS else values.strength,
         loras=values.loras,
         vae=values.vae,
         clip_skip=min(values.clip_skip, max(info.clip_skip, 1)),
@@ -165,6 +182,7 @@ def values_from(settings: Mapping[str, Any], base: Values) -> Values:
         loras=_loras(settings.get("loras")),
         vae=_words(settings, "vae", ""),
         clip_skip=_whole(settings.get("clip_skip"), 1, MOST_CLIP_SKIP, 1),
+        prediction=_prediction(settings.get("prediction")),
     )
 
 
@@ -232,6 +250,10 @@ def _loras(value: object) -> tuple[Lora, ...]:
             weight = _number(one.get("weight"), -MOST_WEIGHT, MOST_WEIGHT, 1.0)
             made.append(Lora(path, round(weight, 2)))
     return tuple(made[:MOST_LORAS])
+
+
+def _prediction(value: object) -> str:
+    return value if isinstance(value, str) and value in PREDICTIONS else ""
 
 
 def _words(settings: Mapping[str, Any], name: str, fallback: str) -> str:

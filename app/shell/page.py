@@ -2,9 +2,10 @@
 
 A page may also have these methods, which the window calls if they exist:
 `page_shown()` when it comes to the front, `stop_work()` on Escape (return True if something was
-stopped), `open_search()` on Ctrl+K, `create_new()` on Ctrl+N, `open_files(paths)` for files
-dropped on the window while the page is in front, `bottom_clearance()` (pixels at the bottom that
-toasts must not cover), `toast_centre()` (in pixels from the window's left), and `shut_down()`
+stopped), `open_search()` on Ctrl+K, `create_new()` on Ctrl+N, `open_files(paths)` for files of its
+kind that were dropped on the window, `claim_files(paths)` for files dropped while the page is in
+front (returns those that it keeps whatever their kind), `bottom_clearance()` (pixels at the bottom
+that toasts must not cover), `toast_centre()` (in pixels from the window's left), and `shut_down()`
 before the program ends.
 """
 

@@ -88,6 +88,9 @@ class Window(QMainWindow):
 
     def open_files(self, paths: list[Path]) -> None:
         """Files that were dropped on the window go to the page that knows their kind."""
+        front = self._pages.get(self._current)
+        claimed = self._ask(front, "claim_files", paths) if front is not None else None
+        paths = [path for path in paths if path not in (claimed or ())]
         for name, wanted in (("models", _is_model), ("images", _is_picture), ("chat", _is_other)):
             mine = [path for path in paths if wanted(path)]
             if mine:

@@ -123,6 +123,7 @@ class ImageEngine:
                 "steps": defaults.steps,
                 "guidance": defaults.guidance,
                 "sampler": defaults.sampler,
+                "strength": defaults.strength,
             },
             "prompt_tokens": model.tokenizers[0].limit,
             "latent_channels": model.vae_config.latent_channels,

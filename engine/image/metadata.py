@@ -57,11 +57,11 @@ def settings_text(settings: ImageSettings, *, model: str, version: str) -> str:
     pairs: dict[str, Any] = {
         "Steps": settings.steps,
         "Sampler": TITLES.get(settings.sampler or "", settings.sampler),
-        "CFG scale": None if settings.guidance is None else f"{settings.guidance:g}",
+        "CFG scale": _number(settings.guidance),
         "Seed": settings.seed,
         "Size": f"{settings.width}x{settings.height}" if settings.width else None,
         "Model": model,
-        "Denoising strength": f"{settings.strength:g}" if settings.init else None,
+        "Denoising strength": _number(settings.strength) if settings.init else None,
         "Clip skip": settings.clip_skip if settings.clip_skip > 1 else None,
         "VAE": _base(settings.vae),
         "Lora": ", ".join(f"{_base(lora.path)}:{lora.weight:g}" for lora in settings.loras),
@@ -201,6 +201,10 @@ def _base(path: str | None) -> str:
 
 def _told(value: Any) -> bool:
     return value is not None and value != ""
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
 
 
 def _quoted(value: Any) -> str:

@@ -85,8 +85,7 @@ class Run:
         self.width, self.height = settings.width, settings.height
         self.latent_size = (self.height // factor, self.width // factor)
         self.channels = model.vae_config.latent_channels
-        strength = settings.strength if settings.init is not None else 1.0
-        self.schedule = self._schedule(strength)
+        self.schedule = self._schedule(1.0 if settings.init is None else self.strength)
         self.clock = Clock(self.schedule.steps * settings.count)
 
     def _schedule(self, strength: float) -> Schedule:
@@ -96,6 +95,12 @@ class Run:
         if self.settings.prediction is not None:
             config = {**config, "prediction_type": self.settings.prediction}
         return make_schedule(self.settings.sampler, config, self.settings.steps, strength=strength)
+
+    @property
+    def strength(self) -> float:
+        """How much of the picture to start from is taken away."""
+        assert self.settings.strength is not None
+        return self.settings.strength
 
     @property
     def seed(self) -> int:
@@ -234,7 +239,7 @@ class Run:
         if init is not None:
             clean = np.repeat(init.latents[None], count, axis=0)
             # diffusers fills a mask from noise alone where nothing of the picture is to be left
-            if init.mask is None or self.settings.strength < 1:
+            if init.mask is None or self.strength < 1:
                 x = self.schedule.noised(clean, start_noise)
         mask = None
         if init is not None and init.mask is not None:

@@ -23,6 +23,7 @@ MAX_PROMPT = 10_000  # letters
 MAX_LORAS = 16
 MAX_LORA_WEIGHT = 10.0
 MAX_CLIP_SKIP = 12
+USUAL_STRENGTH, INPAINTING_STRENGTH = 0.75, 1.0
 RANDOM_SEEDS = 1 << 32  # seeds that are drawn, short enough to be copied by hand
 
 
@@ -38,7 +39,8 @@ class LoraChoice:
 class ImageSettings:
     """One order of pictures.
 
-    None stands for the model's own choice (size, steps, guidance, sampler) or for a random seed.
+    None stands for the model's own choice (size, steps, guidance, sampler, strength) or for a
+    random seed.
     Picture k of ``count`` has the seed + k. ``guidance`` 0 or 1 means none. ``init`` is a picture
     to start from, of which ``strength`` (0 to 1] is taken away; ``mask`` a picture whose white
     parts are made anew. ``clip_skip`` 1 takes the text encoder's last layer, 2 the one before.
@@ -56,7 +58,7 @@ class ImageSettings:
     sampler: str | None = None
     count: int = 1
     init: str | None = None
-    strength: float = 0.75
+    strength: float | None = None
     mask: str | None = None
     loras: tuple[LoraChoice, ...] = ()
     clip_skip: int = 1
@@ -86,7 +88,8 @@ class ImageSettings:
                 f"{', '.join(PREDICTIONS)}."
             )
         _check_whole("number of pictures", self.count, 1, MAX_COUNT)
-        _check_number("strength", self.strength, 0, 1)
+        if self.strength is not None:
+            _check_number("strength", self.strength, 0, 1)
         if self.strength == 0:
             raise SettingError("The strength is 0, which leaves the picture as it is; choose more.")
         _check_whole("CLIP skip", self.clip_skip, 1, MAX_CLIP_SKIP)
@@ -114,7 +117,7 @@ class ImageSettings:
             own = getattr(self, name)
             return getattr(defaults, name) if own is None else own
 
-        names = ("width", "height", "steps", "guidance", "sampler")
+        names = ("width", "height", "steps", "guidance", "sampler", "strength")
         return replace(self, seed=seed, **{name: chosen(name) for name in names})
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,6 +136,7 @@ class ModelDefaults:
     steps: int
     guidance: float
     sampler: str
+    strength: float = USUAL_STRENGTH
 
 
 def settings_from(values: Mapping[str, Any]) -> ImageSettings:
@@ -158,6 +162,8 @@ def defaults_for(model: PipelineFiles) -> ModelDefaults:
     made = ModelDefaults(
         side, side, 20, {"sdxl": 5.0, "custom": 4.5}.get(model.family, 7.5), sampler
     )
+    if model.reads_mask:
+        made = replace(made, strength=INPAINTING_STRENGTH)
     if "turbo" in model.name.lower():
         made = replace(made, steps=4 if sampler == "lcm" else 2, guidance=0.0)
         made = replace(made, width=min(side, 512), height=min(side, 512))

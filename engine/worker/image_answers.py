@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.formats.diffusers import PipelineFiles, open_pipeline
 from engine.formats.diffusers_prediction import GUESSED
 from engine.formats.diffusers_tiny import is_tiny
-from engine.formats.lora import load_lora
+from engine.formats.errors import UnsupportedFile
+from engine.formats.lora import Lora, load_lora
 from engine.formats.safetensors import open_safetensors
 from engine.models.image_inspection import about_model
 from engine.models.inspection import InstalledModel
@@ -104,6 +105,7 @@ def described(files: PipelineFiles, model: InstalledModel) -> Mapping[str, Any]:
         "steps": defaults.steps,
         "guidance": defaults.guidance,
         "sampler": defaults.sampler,
+        "strength": defaults.strength,
         "samplers": list(SAMPLERS),
         "prompts": _texts(about.get("example_prompts")),
         "good_at": "; ".join(_texts(about.get("good_at"))),
@@ -126,18 +128,29 @@ def clip_skips(files: PipelineFiles) -> int:
 
 
 def part_of(files: PipelineFiles, path: Path) -> Mapping[str, Any]:
-    """``kind``, ``name`` and ``hint`` of a file that can be added to the model.
+    """``kind``, ``name``, ``hint`` and ``problem`` of a file that can be added to models.
 
+    A LoRA for another kind of model has a ``problem``: it is known for what it is all the same.
     Raises FormatError with what the file is, or why it does not go with the model.
     """
     if path.is_dir() or _holds_vae(path):
         with open_pipeline(files.path, vae=path):
-            return {"kind": "vae", "name": path.stem, "hint": ""}
+            return {"kind": "vae", "name": path.stem, "hint": "", "problem": ""}
     with load_lora(path) as lora:
-        lora.check(files)
+        problem = _problem_of(lora, files)
     with open_safetensors(path) as file:
         hint = file.metadata.get(_HINT, "")
-    return {"kind": "lora", "name": path.stem, "hint": " ".join(hint.split())[:MOST_HINT]}
+    hint = " ".join(hint.split())[:MOST_HINT]
+    return {"kind": "lora", "name": path.stem, "hint": hint, "problem": problem}
+
+
+def _problem_of(lora: Lora, files: PipelineFiles) -> str:
+    """Why a LoRA does not go with a model, or ""."""
+    try:
+        lora.check(files)
+    except UnsupportedFile as error:
+        return str(error)
+    return ""
 
 
 def _holds_vae(path: Path) -> bool:

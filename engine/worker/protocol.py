@@ -53,12 +53,13 @@ Requests, the events before the last one, and the fields of ``done``:
     name of the chat model that would be unloaded; why it cannot be drawn and a ``[width, height]``
     that could; whether memory is so short that pictures are decoded in parts
 ``image_part {model, path}``
-    done ``{kind: lora|vae, name, hint}``: what a file can be added as, checked against the model;
-    ``hint`` are words that a LoRA's maker says to use
+    done ``{kind: lora|vae, name, hint, problem}``: what a file can be added as; ``hint`` are words
+    that a LoRA's maker says to use, ``problem`` says why a LoRA does not go with this model, or ""
 ``image_info {model}``
-    done ``{info}``: family, size, sizes, steps, guidance, sampler, samplers, prompts (examples),
-    good_at, not_good_at, token_limit, clip_skip (the most; 0 where it is not used), prediction
-    (what the denoiser predicts), prediction_guessed, img2img, inpaint, title, description, notes
+    done ``{info}``: family, size, sizes, steps, guidance, sampler, samplers, strength, prompts
+    (examples), good_at, not_good_at, token_limit, clip_skip (the most; 0 where it is not used),
+    prediction (what the denoiser predicts), prediction_guessed, img2img, inpaint, title,
+    description, notes
 ``image_settings {path}``
     done ``{settings, model, notes}``: what a picture carries, as ``settings`` of ``image``
 ``stop {target}``
