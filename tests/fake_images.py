@@ -51,6 +51,11 @@ INFO: dict[str, Any] = {
     "inpaint": True,
 }
 
+# a model for inpainting, of which the file does not say what it predicts
+OWN: dict[str, dict[str, Any]] = {
+    OTHER: {"strength": 1.0, "prediction": "v_prediction", "prediction_guessed": True},
+}
+
 
 def image_models() -> dict[str, dict[str, Any]]:
     """The picture models that are here."""
@@ -68,7 +73,7 @@ class ImageParts:
         if self.options.no_pictures:
             self.fail(request, "usage", 'There is no request "image_info".')
         elif request.fields["model"] in self.models:
-            self.send(request, "done", info=INFO)
+            self.send(request, "done", info=INFO | OWN.get(request.fields["model"], {}))
         else:
             self.fail(request, "not_found", f'There is no model "{request.fields["model"]}".')
 
@@ -117,7 +122,8 @@ class ImageParts:
         if text is None:
             self.fail(request, "model_file", f"{path.name} carries no settings.")
         else:
-            self.send(request, "done", settings=json.loads(text)["settings"])
+            own = json.loads(text)
+            self.send(request, "done", settings=own["settings"], model=own.get("model", ""))
 
     def do_image(self: FakeWorker, request: Request) -> None:
         settings: dict[str, Any] = request.fields["settings"]

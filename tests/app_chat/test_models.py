@@ -9,6 +9,7 @@ from app_common.qt import (
     click,
     find,
     show,
+    turn_wheel,
     wait_until,
 )
 from PySide6.QtWidgets import QAbstractButton, QLabel
@@ -141,3 +142,14 @@ def test_values_for_new_chats_and_reset(room: Room) -> None:
     click(panel, "reset_values")
     assert panel.system.toPlainText() == ""
     assert panel._dials["top_k"].number.value() == 40
+
+
+def test_scrolling_over_the_side_panel_leaves_its_values(room: Room) -> None:
+    click(room.page, "toggle_side_panel")
+    panel = room.page.side_panel
+    fields = [panel._numbers["context"], *(row.number for row in panel._dials.values())]
+    fields += [row.slider for row in panel._dials.values()]
+    before = [field.value() for field in fields]
+    for field in fields:
+        turn_wheel(field)
+    assert [field.value() for field in fields] == before

@@ -15,12 +15,15 @@ from PySide6.QtCore import (
     QEventLoop,
     QMessageLogContext,
     QObject,
+    QPoint,
+    QPointF,
     Qt,
     QTimer,
     QtMsgType,
     SignalInstance,
     qInstallMessageHandler,
 )
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -125,6 +128,21 @@ def press(
 ) -> None:
     """Press and release a key in a widget."""
     QTest.keyClick(widget, key, modifiers)
+
+
+def turn_wheel(widget: QWidget) -> None:
+    """Turn the wheel over a widget by a notch, towards the person."""
+    wheel = QWheelEvent(
+        QPointF(5, 5),
+        QPointF(5, 5),
+        QPoint(0, 0),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(widget, wheel)
 
 
 def show(widget: QWidget, width: int = 1280, height: int = 800) -> None:

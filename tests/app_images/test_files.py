@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_common.qt import click, find, wait_until
+from app_common.qt import click, find, turn_wheel, wait_until
 from fake_drawing import picture, save
 from fake_images import OTHER, STARTER
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QWheelEvent
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSlider, QSpinBox, QWidget
 
 from app.images.known import KnownFiles
@@ -167,21 +168,34 @@ def test_settings_with_files_come_back_from_a_picture(
     assert opened.told == [told]
 
 
+def test_a_lora_dropped_on_the_window_joins_the_form(
+    opened: Opened, weights: dict[str, Path]
+) -> None:
+    photo = weights["ink"].with_name("photo.png")
+    assert opened.page.claim_files([weights["ink"], photo]) == [weights["ink"]]
+    wait_until(lambda: opened.studio.form.more.loras.rows)
+    assert opened.studio.form.more.is_open
+    assert opened.page.claim_files([weights["ink-xl"]])
+    wait_until(lambda: opened.told)
+    assert opened.told == ["ink-xl was made for Stable Diffusion XL."]
+
+
+def test_a_model_dropped_on_the_window_goes_on_to_the_models(
+    opened: Opened, weights: dict[str, Path]
+) -> None:
+    gone: list[tuple[str, object]] = []
+    elsewhere = replace(opened.context, go_to=lambda page, **wishes: gone.append((page, wishes)))
+    opened.page._context = elsewhere
+    opened.page.claim_files([weights["bad"]])
+    wait_until(lambda: gone)
+    assert gone == [("models", {"add": [str(weights["bad"])]})]
+    assert not opened.studio.form.more.loras.rows
+
+
 def test_scrolling_over_a_field_leaves_its_value(opened: Opened) -> None:
     slider = find(opened.page, "image_steps_slider", QSlider)
     before = slider.value()
-    wheel = QWheelEvent(
-        QPointF(5, 5),
-        QPointF(5, 5),
-        QPoint(0, 0),
-        QPoint(0, -120),
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
-    assert wheel.type() == QEvent.Type.Wheel
-    QApplication.sendEvent(slider, wheel)
+    turn_wheel(slider)
     assert slider.value() == before
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from app_common.qt import click, find, press, wait_until
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QImage
+from PySide6.QtGui import QColor, QDropEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QDialog,
 )
 
+from app.images.start import SmallPicture
 from app_images.opened import Opened
 
 
@@ -93,6 +94,8 @@ def test_a_mask_is_painted_and_sent(full: Opened) -> None:
     mask = QImage(full.studio.form.start.mask_file)
     assert mask.pixelColor(mask.rect().center()).lightness() == 255
     assert mask.pixelColor(0, 0).lightness() == 0
+    small = full.studio.form.start.picture
+    wait_until(lambda: not small._mask.isNull(), "for the mask on the small picture")
     full.draw("a cat")
     full.wait_pictures(4)
     made = full.orders()[-1]["settings"]
@@ -112,3 +115,17 @@ def test_an_empty_mask_is_none(full: Opened) -> None:
     click(dialog, "mask_clear")
     click(dialog, "mask_use")
     assert full.studio.form.start.mask_file == ""
+
+
+def test_the_marked_parts_are_seen_on_the_small_picture(qt: object) -> None:
+    grey, mask = (QImage(64, 32, QImage.Format.Format_RGB32) for _ in range(2))
+    grey.fill(QColor("grey"))
+    mask.fill(QColor("black"))
+    mask.setPixelColor(32, 16, QColor("white"))
+    shown = SmallPicture()
+    shown.set_image(grey)
+    plain = shown.grab().toImage()
+    shown.set_mask(mask)
+    marked = shown.grab().toImage()
+    assert marked.pixelColor(2, 32) == plain.pixelColor(2, 32)
+    assert any(marked.pixelColor(x, 32) != plain.pixelColor(x, 32) for x in range(28, 38))

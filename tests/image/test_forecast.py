@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from image.tiny_pipelines import write_model
 from worker.tiny_pictures import make_pictures
 
 from engine.gpu.device import Device
@@ -101,3 +103,18 @@ def test_what_else_is_held_is_given_up_only_where_both_do_not_fit(
     roomy = ImageEngine(device, 4 * need)
     assert not roomy.forecast(model, WANTED, evictable=True)["evicts"]
     other.destroy()
+
+
+def test_the_live_previews_decoder_is_counted(engine: ImageEngine, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "sd1", "sd1")
+    wanted = ImageSettings("abc", seed=1, steps=2, guidance=1.0, width=128, height=128)
+    plain = engine.forecast(model, wanted)["need"]
+    shutil.copytree(write_model(tmp_path / "other", "taesd") / "vae", model / "taesd")
+    before = engine.device.ledger.totals().total
+    fresh = ImageEngine(engine.device)
+    told = fresh.forecast(model, wanted)["need"]
+    assert told > plain
+    fresh.load(model)
+    fresh.generate(wanted)
+    assert engine.device.ledger.totals().total - before == pytest.approx(told, rel=0.1)
+    fresh.close()

@@ -161,7 +161,17 @@ def stand_in(**changes):
             {"family": "sd1", "scheduler": {"_class_name": "LCMScheduler"}},
             ModelDefaults(128, 128, 6, 1.5, "lcm"),
         ),
+        (
+            {"family": "sd1", "unet": {"sample_size": 64, "in_channels": 9}},
+            ModelDefaults(512, 512, 20, 7.5, "ddim", 1.0),
+        ),
     ],
 )
 def test_families_have_their_defaults(changes, expected):
     assert defaults_for(stand_in(**changes)) == expected
+
+
+@pytest.mark.parametrize(("wanted", "own", "settled"), [(None, 1.0, 1.0), (0.4, 1.0, 0.4)])
+def test_the_strength_is_the_models_unless_one_is_chosen(wanted, own, settled):
+    order = ImageSettings("a", init="a.png", strength=wanted)
+    assert order.settled(replace(DEFAULTS, strength=own)).strength == settled

@@ -34,12 +34,12 @@ def lora(path: Path, module: str, rows: int, cols: int, **metadata: str) -> Path
 
 
 def ask(worker: WorkerProcess, path: Path) -> tuple[str, str]:
-    """Kind and hint, or the code and the message."""
+    """Kind and what is said of it, or the code and the message."""
     try:
         told = worker.call("image_part", model=STARTER_PICTURES, path=str(path))
     except WorkerError as error:
         return error.code, str(error)
-    return told["kind"], told["hint"]
+    return told["kind"], told["problem"] or told["hint"]
 
 
 def test_a_lora_is_one_and_says_what_it_was_made_for(worker: WorkerProcess, tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_an_autoencoder_is_one_as_a_file_and_as_a_folder(
 
 
 def test_what_does_not_go_with_the_model_is_told(worker: WorkerProcess, tmp_path: Path) -> None:
-    code, said = ask(worker, lora(tmp_path / "xl.safetensors", WIDE, 640, 2048))
-    assert code == "unsupported_model"
+    kind, said = ask(worker, lora(tmp_path / "xl.safetensors", WIDE, 640, 2048))
+    assert kind == "lora"  # so that it is not taken for a model
     assert said.startswith("xl.safetensors was made for Stable Diffusion XL")
 
 
