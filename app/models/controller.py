@@ -151,7 +151,7 @@ class ModelsController(QObject):
         """Let the person choose files to add."""
         dialog = QFileDialog(self._page, "Add a model file")
         dialog.setObjectName("models_file_dialog")
-        dialog.setNameFilters(["GGUF model files (*.gguf)", "All files (*)"])
+        dialog.setNameFilters(["Model files (*.gguf *.safetensors)", "All files (*)"])
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(self.add_files)
         dialog.finished.connect(dialog.deleteLater)
@@ -160,7 +160,7 @@ class ModelsController(QObject):
     def add_files(self, paths: list[str]) -> None:
         """Copy files into the models folder; the worker looks inside each first."""
         for path in paths:
-            problem = file_problem(path)
+            problem = None if Path(path).is_dir() else file_problem(path)
             if problem is not None:
                 self._context.messages.error(problem)
             else:

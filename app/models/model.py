@@ -10,6 +10,7 @@ from app.memory.units import count, exact_bytes, size, tokens
 from app.models.fit import FitLine, Level, Need, Room, broken_line, fit_line, loaded_line
 
 Fields = Mapping[str, object]
+MODEL_ENDINGS = frozenset({".gguf", ".safetensors"})
 
 
 @dataclass(frozen=True)
@@ -295,16 +296,20 @@ def title_from(name: str) -> str:
 
 
 def file_problem(path: str) -> str | None:
-    """Why a chosen or dropped file cannot even be tried, or None. The worker looks inside."""
+    """Why a chosen or dropped file cannot even be tried, or None. The worker looks inside.
+
+    What has no ending may be a folder of a picture model, which is the worker's to tell.
+    """
     name = path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    if name.casefold().endswith(".gguf"):
+    stem, dot, ending = name.rpartition(".")
+    if not stem or not dot or f".{ending.casefold()}" in MODEL_ENDINGS:
         return None
-    if name.casefold().endswith((".safetensors", ".ckpt", ".pt", ".bin")):
+    if ending.casefold() in ("ckpt", "pt", "pth", "bin"):
         return (
-            f"“{name}” is not a GGUF file. This version reads GGUF only: "
-            "look for a file of the same model that ends in .gguf."
+            f"“{name}” may run programs when it is opened, so it is not read: "
+            "look for a file of the same model that ends in .safetensors or .gguf."
         )
-    return f"“{name}” is not a model file. Choose a file that ends in .gguf."
+    return f"“{name}” is not a model file. Choose one that ends in .gguf or .safetensors."
 
 
 def _dicts(value: object) -> Sequence[Fields]:

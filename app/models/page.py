@@ -249,7 +249,10 @@ class ModelsPage(QWidget):
         self.disk.setToolTip("What your models take on this disk, and what is left on it")
         row.addWidget(self.disk)
         add = plain_button(
-            "Add file…", "models_add", None, "Add a .gguf file from this computer (or drop it here)"
+            "Add file…",
+            "models_add",
+            None,
+            "Add a .gguf or .safetensors file from this computer (or drop it here)",
         )
         add.clicked.connect(self.add_asked)
         row.addWidget(add)
@@ -296,7 +299,7 @@ class ModelsPage(QWidget):
             "models",
             "Your models will be here",
             "A model is the file that does the answering, on this computer. The starter is small "
-            "and quick; Discover has stronger ones. You can also drop a .gguf file here.",
+            "and quick; Discover has stronger ones. You can also drop a model file here.",
             button,
             "models_empty",
         )
@@ -321,7 +324,7 @@ class ModelsPage(QWidget):
         veil.setProperty("dropping", "true")
         veil.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         column = QVBoxLayout(veil)
-        words = label("Drop a .gguf file to add it to your models", "title")
+        words = label("Drop a model file to add it to your models", "title")
         column.addWidget(words, 0, Qt.AlignmentFlag.AlignCenter)
         veil.hide()
         return veil

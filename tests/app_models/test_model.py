@@ -151,7 +151,9 @@ def test_the_head_of_the_page_says_the_disk() -> None:
     [
         ("/a/model.gguf", None),
         ("C:\\m\\Model.GGUF", None),
-        ("/a/model.safetensors", "“model.safetensors” is not a GGUF file."),
+        ("/a/model.safetensors", None),
+        ("/a/picture-model", None),
+        ("/a/model.ckpt", "“model.ckpt” may run programs when it is opened"),
         ("/a/notes.txt", "“notes.txt” is not a model file."),
     ],
 )
