@@ -249,6 +249,7 @@ class _Order:
     seconds_per_step: float | None = None
     peak_bytes: int = 0
     _each: float | None = None  # seconds of a step of one picture
+    _told: int = 0  # steps of this part, of all its pictures
 
     @property
     def seed(self) -> int:
@@ -284,6 +285,7 @@ class _Order:
             yield first, replace(self.settings, seed=self.seed + first, count=some)
 
     def _make(self, first: int, part: ImageSettings) -> None:
+        self._told = 0
         tell = partial(self._tell_step, first, part.count)
         images, made = self.pictures.generate(part, tell, self.job.cancelled, self.job.phase)
         self.warnings += made["notes"]
@@ -311,7 +313,7 @@ class _Order:
     ) -> None:
         """Pass on the engine's step, which counts those of all ``count`` pictures of the part."""
         steps = total // count  # of each picture
-        batch = 1 if preview is None else preview.shape[0]
+        batch, self._told = step - self._told, step  # as many pictures as are drawn at once
         index = (step - 1) // steps // batch * batch
         if seconds_left is not None and step < total:
             self._each = seconds_left / (total - step)

@@ -14,7 +14,7 @@ from engine.models.errors import CancelledError
 from engine.models.inspection import InstalledModel
 from engine.models.store import Store
 from engine.models.transfer import Progress
-from engine.worker.backend import NO_MEMORY, EngineSettings
+from engine.worker.backend import NO_MEMORY, EngineSettings, OpenPictures, open_pictures
 from engine.worker.protocol import Event, Request, check_request
 from engine.worker.server import Server
 
@@ -104,13 +104,19 @@ class FakeEngine:
 class Bench:
     """Send requests, wait for their events. ``engines`` are those that were opened."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: type[FakeEngine] = FakeEngine,
+        pictures: OpenPictures = open_pictures,
+    ) -> None:
         self.engines: list[FakeEngine] = []
+        self._kind = kind
         self.no_gpu = False
         self.download_gate = threading.Event()
         self._queues: dict[int, queue.SimpleQueue[Event]] = {}
         self._next = 0
-        self.server = Server(self._receive, Store(folder), self._open, self._download)
+        self.server = Server(self._receive, Store(folder), self._open, self._download, pictures)
 
     @property
     def engine(self) -> FakeEngine:
@@ -164,7 +170,7 @@ class Bench:
     def _open(self, settings: EngineSettings) -> FakeEngine:
         if self.no_gpu:
             raise NoAdapterError("No usable GPU was found.")
-        self.engines.append(FakeEngine(settings))
+        self.engines.append(self._kind(settings))
         return self.engines[-1]
 
     def _download(

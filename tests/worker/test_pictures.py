@@ -62,7 +62,8 @@ def test_pictures_are_drawn_told_and_written(draw: Callable[..., list[Event]]) -
     [started] = of(events, "started")
     assert (started["seed"], started["tokens"], started["cut"]) == (5, 3, None)
     assert {(one["step"], one["total"]) for one in of(events, "step")} == {(1, 2), (2, 2)}
-    shown = base64.b64decode(of(events, "step")[0]["preview"])
+    # what such latents look like is learned from the first picture
+    shown = base64.b64decode(of(events, "step")[-1]["preview"])
     assert Image.open(BytesIO(shown)).format == "PNG"
     pictures = of(events, "picture")
     assert [one["seed"] for one in pictures] == [5, 6]
@@ -143,6 +144,27 @@ def test_a_stop_ends_within_a_step_and_keeps_what_is_finished(
     assert (last.event, last.get("code")) == ("error", "cancelled")
     assert steps < 100
     assert list(tmp_path.glob("*.png")) == []
+    held = worker.call("memory")["memory"]
+    assert held["weights"] > 0  # the model stays for the next order
+    assert (held["activations"], held["kv_cache"]) == (0, 0)
+
+
+def test_a_stop_while_the_model_loads_leaves_the_gpu_as_it_was(
+    worker: WorkerProcess, model: Path, tmp_path: Path
+) -> None:
+    worker.call("unload", kind="image")
+    before = worker.call("memory")["memory"]
+    request = worker.send("load", model=str(model))
+    last = None
+    for event in worker.events(request):
+        if event.event == "progress":
+            worker.stop(request)
+        last = event
+    assert last is not None
+    assert (last.event, last.get("code")) == ("error", "cancelled")
+    after = worker.call("memory")["memory"]
+    kinds = ("weights", "kv_cache", "activations", "other", "total")
+    assert {kind: after[kind] for kind in kinds} == {kind: before[kind] for kind in kinds}
 
 
 def test_a_start_picture_and_a_mask_keep_what_is_black(
