@@ -1,4 +1,4 @@
-"""Puts what a training run wrote into a model folder: a copy of another, with new weights."""
+"""Makes model folders: a copy of another with a run's weights, or with the mean of two models'."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -34,6 +34,26 @@ def assemble(model: Path, run: Path, folder: Path) -> dict[str, int]:
         counts[network] = sum(weight.numel() for weight in new.values())
     _keep_scaling(run, folder)
     return counts
+
+
+def blend(one: Path, other: Path, folder: Path) -> None:
+    """Write `folder`: `one` with the mean of both models' weights.
+
+    A model and what it became by more training lie in one valley; half way between them often draws
+    what either draws well (Wortsman et al., Model soups, 2022).
+
+    Raises WeightsError when their networks differ in shape.
+    """
+    means: dict[str, dict[str, Tensor]] = {}
+    for network, name in WEIGHTS.items():
+        first, second = load_file(one / name), load_file(other / name)
+        _check(network, first, second)
+        means[name] = {
+            key: ((first[key].float() + second[key].float()) / 2).half() for key in first
+        }
+    shutil.copytree(one, folder)
+    for name, mean in means.items():
+        save_file(mean, folder / name, metadata={"format": "pt"})
 
 
 def _written(run: Path, network: str) -> dict[str, Tensor]:

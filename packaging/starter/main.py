@@ -75,6 +75,12 @@ def _assemble(options: argparse.Namespace, clock: Clock) -> None:
         print(f"{network}: {count / 1e6:.2f} million parameters")
 
 
+def _blend(options: argparse.Namespace, clock: Clock) -> None:
+    from .assemble import blend
+
+    blend(options.model, options.other, options.folder)
+
+
 def _sample(options: argparse.Namespace, clock: Clock) -> None:
     from .sample import sheet
 
@@ -89,6 +95,7 @@ _JOBS = {
     "prepare": _train,
     "train": _train,
     "assemble": _assemble,
+    "blend": _blend,
     "sample": _sample,
 }
 
@@ -118,6 +125,10 @@ def _parser() -> argparse.ArgumentParser:
     assemble.add_argument("run", type=Path, help="what the training wrote")
     assemble.add_argument("folder", type=Path, help="the new folder")
     assemble.add_argument("--model", type=Path, default=SHIPPED, help="the folder it went on from")
+    blend = jobs.add_parser("blend", help="make a model folder half way between two")
+    blend.add_argument("model", type=Path)
+    blend.add_argument("other", type=Path, help="what the model became by more training")
+    blend.add_argument("folder", type=Path, help="the new folder")
     sample = jobs.add_parser("sample", help="draw the fixed prompts, models side by side")
     sample.add_argument("picture", type=Path, help="the sheet, a PNG file")
     sample.add_argument("models", type=Path, nargs="*", help="folders; what ships if none")

@@ -184,3 +184,21 @@ def test_weights_are_written_once_before_the_end_too(tmp_path: Path) -> None:
     run, _ = tiny_run(tmp_path, TinyStep(), steps=100)
     run.go(lambda name: not written.append(name))
     assert written == ["first export"]
+
+
+def test_a_blend_is_half_way_between_two_models(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+    from starter.assemble import WEIGHTS, blend
+    from starter.networks import WeightsError
+
+    for model, value in (("one", 1.0), ("other", 2.0), ("odd", 1.0)):
+        for name in WEIGHTS.values():
+            (tmp_path / model / name).parent.mkdir(parents=True)
+            size = 5 if model == "odd" else 4
+            save_file({"a": torch.full((size,), value).half()}, tmp_path / model / name)
+    blend(tmp_path / "one", tmp_path / "other", tmp_path / "mean")
+    for name in WEIGHTS.values():
+        assert load_file(tmp_path / "mean" / name)["a"].tolist() == [1.5] * 4
+    with pytest.raises(WeightsError, match="differs in a"):
+        blend(tmp_path / "one", tmp_path / "odd", tmp_path / "no")
