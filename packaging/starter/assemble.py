@@ -56,6 +56,10 @@ def blend(one: Path, other: Path, folder: Path) -> None:
         save_file(mean, folder / name, metadata={"format": "pt"})
 
 
+def _mean(one: Tensor, other: Tensor) -> Tensor:
+    return ((one.float() + other.float()) / 2).half()
+
+
 def _written(run: Path, network: str) -> dict[str, Tensor]:
     """The weights that the run wrote, in one file or in numbered parts."""
     weights: dict[str, Tensor] = {}
