@@ -39,7 +39,7 @@ from app.images.values import (
     snapped,
 )
 from app.theme import SPACE
-from app.widgets import guard_wheels_in, label, pill_button, primary_button, set_look
+from app.widgets import breakable, guard_wheels_in, label, pill_button, primary_button, set_look
 from app.widgets.base import name_widget
 
 WIDTH, NARROW = 320, 252
@@ -198,12 +198,12 @@ class Form(QFrame):
         """The counter, and what of the prompt is not read."""
         self.tokens.setText(words)
         set_look(self.tokens, kind="small_warning" if is_over else "small")
-        self.cut.setText(cut)
+        self.cut.setText(breakable(cut))
         self.cut.setVisible(bool(cut))
 
     def show_negative_tokens(self, words: str, cut: str) -> None:
         """The counter of what is left out, and what of it is not read."""
-        self.negative_tokens.setText(f"{words}. {cut}" if cut else words)
+        self.negative_tokens.setText(breakable(f"{words}. {cut}" if cut else words))
         set_look(self.negative_tokens, kind="small_warning" if cut else "small")
         self.negative_tokens.setVisible(bool(self.negative.toPlainText().strip()))
 

@@ -10,7 +10,16 @@ from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QMenu, QSlider, QVBox
 
 from app.images.values import MOST_LORAS, MOST_WEIGHT, Lora
 from app.theme import SPACE
-from app.widgets import ElidedLabel, frame, guard_wheel, icon_button, label, plain_button, set_look
+from app.widgets import (
+    ElidedLabel,
+    breakable,
+    frame,
+    guard_wheel,
+    icon_button,
+    label,
+    plain_button,
+    set_look,
+)
 from app.widgets.base import name_widget
 
 STEPS = 20  # of the slider, from nothing to 1
@@ -75,7 +84,7 @@ class LoraRow(QWidget):
     def tell(self, problem: str, hint: str) -> None:
         """Say why the model has no use for it, or what its maker says to write."""
         self.problem = problem
-        self.note.setText(f"{problem} It is left out." if problem else hint)
+        self.note.setText(breakable(f"{problem} It is left out." if problem else hint))
         set_look(self.note, kind="small_warning" if problem else "small")
         self.note.setVisible(bool(self.note.text()))
         for widget in (self.weight, self.slider):

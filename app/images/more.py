@@ -13,7 +13,7 @@ from app.images.prediction import PredictionRow
 from app.images.start import StartBox
 from app.images.values import SAMPLERS, Info, Values, sampler_words
 from app.theme import SPACE
-from app.widgets import ElidedLabel, icon_button, label, plain_button
+from app.widgets import ElidedLabel, breakable, icon_button, label, plain_button
 from app.widgets.base import name_widget
 
 WORDS, FEW_WORDS = "Sampler, start picture, mask, LoRA", "More settings"
@@ -66,7 +66,7 @@ class VaeRow(QWidget):
     def tell(self, problem: str) -> None:
         """Say why the model has no use for it."""
         self.problem = problem
-        self.note.setText(f"{problem} It is left out." if problem else "")
+        self.note.setText(breakable(f"{problem} It is left out.") if problem else "")
         self.note.setVisible(bool(problem))
 
 

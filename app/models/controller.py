@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -349,15 +350,17 @@ class ModelsController(QObject):
             self._context.messages.toast(f"{title} was removed. {size(freed)} are free again.")
         self._hear_simple(event)
 
-    def _welcome(self, item: Download, _model: object) -> None:
+    def _welcome(self, item: Download, model: object) -> None:
         """A model arrived."""
         self.refresh()
         if item.name in self.transfers.quiet:
             return
         entry = self.state.entry(item.name)
         title = entry.title if entry else item.title
-        chat = Action("Chat with it", lambda: self._context.go_to("chat"))
-        self._context.messages.toast(f"{title} is ready.", chat, seconds=8)
+        draws = isinstance(model, Mapping) and model.get("kind") == "image"
+        words, page = ("Draw with it", "images") if draws else ("Chat with it", "chat")
+        use = Action(words, lambda: self._context.go_to(page))
+        self._context.messages.toast(f"{title} is ready.", use, seconds=8)
 
     def _report_transfer(self, item: Download, words: str, details: str) -> None:
         if item.name in self.transfers.quiet:

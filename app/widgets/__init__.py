@@ -12,7 +12,7 @@ from app.widgets.buttons import (
 )
 from app.widgets.dialogs import ConfirmDialog, confirm
 from app.widgets.frames import Card, EmptyState, frame, h_line, page_head
-from app.widgets.labels import Chip, ElidedLabel, IconLabel, label, title_label
+from app.widgets.labels import Chip, ElidedLabel, IconLabel, breakable, label, title_label
 from app.widgets.messages import Action, Messages
 from app.widgets.progress import ProgressBar
 from app.widgets.toasts import ToastHost
@@ -30,6 +30,7 @@ __all__ = [
     "Messages",
     "ProgressBar",
     "ToastHost",
+    "breakable",
     "confirm",
     "danger_button",
     "frame",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
@@ -9,6 +11,9 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 from app import theme
 from app.theme import Tokens
 from app.widgets.base import wire_theme
+
+_LONG = re.compile(r"\S{24,}")
+_PIECE = re.compile(r"[^\s._/\\-]{0,20}[._/\\-]|\S{1,20}")
 
 
 def label(text: str, kind: str = "", object_name: str = "", *, wrap: bool = False) -> QLabel:
@@ -23,6 +28,14 @@ def label(text: str, kind: str = "", object_name: str = "", *, wrap: bool = Fals
     result.setWordWrap(wrap)
     result.setObjectName(object_name)
     return result
+
+
+def breakable(text: str) -> str:
+    """A text whose long words (paths, names of weights) may be broken over lines.
+
+    A label that wraps is at least as wide as its longest word.
+    """
+    return _LONG.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_PIECE.findall(word[0])), text)
 
 
 def title_label(text: str, object_name: str = "") -> QLabel:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_common.qt import click, find, turn_wheel, wait_until
+from app_common.qt import find, turn_wheel, wait_until
 from fake_drawing import picture, save
 from fake_images import OTHER, STARTER
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
@@ -134,7 +134,7 @@ def test_files_used_before_are_offered_in_a_menu(opened: Opened, weights: dict[s
     add(opened, weights["ink"])
     find(opened.page, "image_lora_0_remove").click()  # type: ignore[attr-defined]
     box = opened.studio.form.more.loras
-    click(opened.page, "image_lora_add")
+    find(opened.page, "image_lora_add").click()  # type: ignore[attr-defined]
     assert [one.text() for one in box.menu.actions() if one.text()] == ["ink", "Choose a file…"]
     box.menu.actions()[0].trigger()
     wait_until(lambda: box.rows)
@@ -236,3 +236,15 @@ def test_a_start_picture_and_its_mask_are_looked_for_where_they_are_kept(tmp_pat
     values, notes = with_files(asked, KnownFiles(Kept()), tmp_path / "no", tmp_path)
     assert (values.init, values.mask) == ("", "")
     assert notes == ["It began with photo.png, which is not here."]
+
+
+def test_long_names_in_a_sentence_leave_the_form_its_width(
+    opened: Opened, weights: dict[str, Path]
+) -> None:
+    add(opened, weights["ink"])
+    form = opened.studio.form
+    name = "down_blocks.1.attentions.0.transformer_blocks.0.attn1.to_v.weight" * 2
+    form.more.loras.tell(str(weights["ink"]), f"It changes {name}.", "")
+    form.show_tokens("", "a" * 200, True)
+    inner = form._scroll.widget()
+    assert inner.minimumSizeHint().width() <= form._scroll.viewport().width()
