@@ -46,7 +46,6 @@ class Variant:
         columns: invocations of a line; a tile has four keys for each ("matrix": keys of a tile).
         lane_queries: queries of a line ("matrix": units high that a subgroup is).
         chunk: slices of a head in workgroup memory at once ("matrix": all).
-        prefetch: the next keys and values are read while these are at work ("matrix").
     """
 
     style: str
@@ -54,7 +53,6 @@ class Variant:
     columns: int = 0
     lane_queries: int = 1
     chunk: int = 0
-    prefetch: bool = False
 
     @property
     def name(self) -> str:
@@ -62,8 +60,7 @@ class Variant:
         if self.style == "software":
             return "software"
         if self.style == "matrix":
-            tail = "-p" if self.prefetch else ""
-            return f"matrix-{self.lines}x{self.lane_queries}x{self.columns}{tail}"
+            return f"matrix-{self.lines}x{self.lane_queries}x{self.columns}"
         return f"{self.style}-{self.lines * self.lane_queries}x{4 * self.columns}x{self.chunk}"
 
     def workgroup_bytes(self, slices: int) -> int:
@@ -79,17 +76,10 @@ class Variant:
 
 
 SOFTWARE = Variant("software")
-_MATRIX = tuple(
-    Variant("matrix", lines, keys, over, prefetch=prefetch)
-    for lines, keys, over in (
-        (4, 64, 1),
-        (4, 64, 2),
-        (4, 32, 2),
-        (8, 32, 1),
-        (4, 32, 1),
-        (2, 32, 1),
-    )
-    for prefetch in (True, False)
+_MATRIX = (
+    Variant("matrix", 4, 64, 1),
+    Variant("matrix", 4, 32, 1),
+    Variant("matrix", 2, 32, 1),
 )
 VARIANTS: tuple[Variant, ...] = (
     SOFTWARE,
@@ -169,7 +159,7 @@ def _preferred(node: Node, caps: Capabilities) -> Iterator[Variant]:
     if caps.software:
         yield SOFTWARE
     if half and sizes_of(node).head_dim < 64:  # H200, heads of 40: 81 TFLOP/s, not 60
-        yield Variant("matrix", 4, 32, 1, prefetch=True)
+        yield Variant("matrix", 4, 32, 1)
     yield from (v for v in VARIANTS if v.style != "f16" or half)
     yield from VARIANTS
 
@@ -236,7 +226,6 @@ def _matrix_params(variant: Variant, sizes: Sizes, caps: Capabilities) -> dict[s
         "lanes": caps.subgroup,
         "over": variant.lane_queries,
         "per": _lanes_of_row(shape.m * variant.lane_queries, caps),
-        "prefetch": variant.prefetch,
         "log2e": math.log2(math.e),
         "rows": rows,
         "key_tile": variant.columns,

@@ -218,7 +218,7 @@ def emulated(source: str) -> str:
     return source + UNITS
 
 
-MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2, prefetch=True))
+MATRIX_WAYS = (Variant("matrix", 2, 8, 1), Variant("matrix", 1, 16, 2))
 
 
 @pytest.mark.skipif(

@@ -230,24 +230,17 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     var fetched_k{{ i }}: vec4<f16>;
     var fetched_v{{ i }}: vec4<f16>;
 {% endfor %}
-{% if prefetch %}
     {{ fetch("0u") | indent(4) }}
-{% endif %}
     for (var at = 0u; at < end; at += KEYS) {
         workgroupBarrier();
         if (index == 0u) {
             leapt.x = 0u;
         }
-{% if not prefetch %}
-        {{ fetch("at") | indent(8) }}
-{% endif %}
         {{ stash() | indent(8) }}
         workgroupBarrier();
-{% if prefetch %}
         if (at + KEYS < end) {
             {{ fetch("at + KEYS") | indent(12) }}
         }
-{% endif %}
         {{ multiply_keys() | indent(8) }}
         workgroupBarrier();
 {% for r in range(rows_of_lane) %}
