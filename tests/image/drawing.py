@@ -21,7 +21,7 @@ from engine.image.settings import ImageSettings, settings_from
 from engine.tensor.descriptor import DType
 
 #: Mean difference from diffusers' picture, of 255, in 32 and in 16 bits.
-CLOSE, CLOSE_IN_16_BITS = 0.05, 2.0
+CLOSE, CLOSE_IN_16_BITS = 0.05, 1.0
 
 
 @lru_cache
