@@ -244,6 +244,8 @@ def test_after_a_failure_of_the_gpu_the_model_is_loaded_anew(
     assert both.draw()[-1].get("code") == code
     assert both.draw()[-1].event == "done"
     assert len(both.engines) == opened
+    loads = [call for drawing in both.drawings for call in drawing.calls if call != "unload"]
+    assert loads == ["load tiny.pictures"] * 2
 
 
 def test_steps_of_pictures_made_at_once_are_those_of_each(both: Both) -> None:
