@@ -295,7 +295,7 @@ def test_a_dropped_file_is_added(context: AppContext) -> None:
 @pytest.mark.parametrize(
     ("path", "start"),
     [
-        ("/some/picture.safetensors", "“picture.safetensors” is not a GGUF file."),
+        ("/some/picture.ckpt", "“picture.ckpt” may run programs when it is opened"),
         ("/some/fail.gguf", "fail.gguf is not a model: it does not begin with GGUF."),
     ],
 )
