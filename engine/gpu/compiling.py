@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.gpu.device import Device
-from engine.gpu.errors import DeviceLostError, GpuError
+from engine.gpu.errors import GpuError, ShaderError
 from engine.gpu.shaders import BindingSlot, Pipeline, begin_pipeline, compile_pipeline, pipeline_key
 
 #: Threads beyond which the drivers measured gain nothing.
@@ -43,7 +43,7 @@ def compile_all(
     if len(missing) < 2 or device.caps.software:  # a software driver compiles at the first run
         return
     if device.caps.backend == "dawn":
-        _on_its_threads(device, missing)
+        _on_its_threads(device, list(missing.values()))
     else:
         _on_our_threads(device, missing, cancelled)
 
@@ -68,15 +68,13 @@ def _on_our_threads(
     device.check()
 
 
-def _on_its_threads(device: Device, missing: dict[Any, Source]) -> None:
-    begun: list[tuple[Any, Pipeline, Any]] = []
-    for key, source in missing.items():
-        with contextlib.suppress(DeviceLostError, RuntimeError):
-            begun.append((key, *begin_pipeline(device, source.text, source.slots, source.label)))
-    for key, unfinished, promise in begun:
-        with contextlib.suppress(RuntimeError):
-            raw = promise.sync_wait()
-            device.pipelines[key] = Pipeline(
-                raw, unfinished.layout, unfinished.slots, unfinished.label
-            )
+def _on_its_threads(device: Device, sources: Sequence[Source]) -> None:
+    begun: list[Callable[[], Pipeline]] = []
+    for source in sources:
+        with contextlib.suppress(ShaderError):
+            made = begin_pipeline(device, source.text, source.slots, source.label, apart=True)
+            begun.append(made)
+    for finish in begun:
+        with contextlib.suppress(ShaderError):
+            finish()
     device.check()

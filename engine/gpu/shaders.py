@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -136,34 +136,50 @@ def compile_pipeline(
     Raises:
         ShaderError: the compiler's own words, with the source attached.
     """
-    key = pipeline_key(source, slots)
-    cached = device.pipelines.get(key)
-    if cached is not None:
-        return cached
-    device.check()
-    try:
-        layout, request = _request(device, source, slots, label)
-        raw = device.raw.create_compute_pipeline(**request)
-    except Exception as error:
-        code = prelude(device.caps, source) + source
-        raise ShaderError(f"The shader {label} does not compile here: {error}", code) from error
-    pipeline = Pipeline(raw, layout, tuple(slots), label)
-    device.pipelines[key] = pipeline
-    return pipeline
+    cached = device.pipelines.get(pipeline_key(source, slots))
+    return cached if cached is not None else begin_pipeline(device, source, slots, label, False)()
 
 
 def begin_pipeline(
-    device: Device, source: str, slots: Sequence[BindingSlot], label: str
-) -> tuple[Pipeline, Any]:
-    """Begin to compile on the library's own threads.
+    device: Device,
+    source: str,
+    slots: Sequence[BindingSlot],
+    label: str,
+    apart: bool,
+) -> Callable[[], Pipeline]:
+    """Begin to compile, ``apart`` on the library's own threads (Dawn's; wgpu-native has none).
 
     Returns:
-        the pipeline but for its ``raw``, and the library's promise of that.
+        what waits for the pipeline, and puts it into the cache.
+
+    Raises:
+        ShaderError: here or by what is returned, the compiler's own words.
     """
     device.check()
-    layout, request = _request(device, source, slots, label)
-    promise = device.raw.create_compute_pipeline_async(**request)
-    return Pipeline(None, layout, tuple(slots), label), promise
+    try:
+        layout, request = _request(device, source, slots, label)
+        raw = device.raw
+        begun = (raw.create_compute_pipeline_async if apart else raw.create_compute_pipeline)(
+            **request
+        )
+    except Exception as error:
+        raise _refusal(device, source, label, error) from error
+
+    def finish() -> Pipeline:
+        try:
+            made = begun.sync_wait() if apart else begun
+        except Exception as error:
+            raise _refusal(device, source, label, error) from error
+        pipeline = Pipeline(made, layout, tuple(slots), label)
+        device.pipelines[pipeline_key(source, slots)] = pipeline
+        return pipeline
+
+    return finish
+
+
+def _refusal(device: Device, source: str, label: str, error: Exception) -> ShaderError:
+    code = prelude(device.caps, source) + source
+    return ShaderError(f"The shader {label} does not compile here: {error}", code)
 
 
 def _request(

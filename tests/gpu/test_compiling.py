@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -63,3 +65,24 @@ def test_a_software_driver_is_left_to_compile_at_the_first_run(device: Device) -
     device.caps = replace(device.caps, kind="software")
     compile_all(device, [source(number) for number in range(6)])
     assert not device.pipelines
+
+
+@pytest.fixture
+def dawn() -> SimpleNamespace:
+    """What is asked of a device, over Dawn's back end that runs nothing."""
+    from kernels.tint import PLAIN, null_device
+
+    raw = null_device()
+    module = pytest.importorskip("wgpudawn")
+    return SimpleNamespace(raw=raw, module=module, caps=PLAIN, pipelines={}, check=lambda: None)
+
+
+def test_dawn_compiles_on_its_own_threads(dawn: Any) -> None:
+    wanted = [source(number) for number in range(6)]
+    compile_all(dawn, [*wanted, source(9, "y[i.x] = {}u +;")])
+    assert len(dawn.pipelines) == 6
+    again = compile_pipeline(dawn, wanted[2].text, SLOTS, "again")
+    assert again.raw is not None
+    assert len(dawn.pipelines) == 6
+    with pytest.raises(ShaderError, match="number 9 does not compile here"):
+        compile_pipeline(dawn, source(9, "y[i.x] = {}u +;").text, SLOTS, "number 9")

@@ -53,7 +53,8 @@ PLAIN = replace(
 
 
 @lru_cache(maxsize=1)
-def _raw() -> Any:
+def null_device() -> Any:
+    """The library's device over the back end that runs nothing."""
     dawn = pytest.importorskip("wgpudawn")
     from wgpudawn.backends.dawn import extras
 
@@ -100,4 +101,4 @@ def compile_with_tint(dispatch: Dispatch, caps: Capabilities) -> None:
 
 @cache
 def _tint_takes(code: str) -> None:
-    _raw().create_shader_module(code=code)
+    null_device().create_shader_module(code=code)
