@@ -20,7 +20,7 @@ from image.tiny_pipelines import numbers, raw_numbers, write_model
 
 from engine.gpu.device import Device
 
-CASE = CASES["sd1 unguided"]
+CASE = CASES["small"]
 LITTLE = 6_000_000  # bytes, of which the model of sd1-file would take most in 16 bits
 
 
@@ -52,7 +52,7 @@ def test_a_vae_file_completes_a_checkpoint(studio: Studio, ldm: bool, prefix: st
 
 
 def test_32_bit_files_of_16_bit_numbers_draw_the_same_picture(studio: Studio) -> None:
-    path = studio.made("f32", lambda path: retype(write_model(path, "sd1"), "F32"))
+    path = studio.made("f32", lambda path: retype(write_model(path, "small"), "F32"))
     assert difference(studio.draw(CASE, path), studio.draw(CASE)) == 0
 
 
@@ -61,19 +61,19 @@ def test_32_bit_numbers_are_rounded_to_16_bits(studio: Studio) -> None:
         exact = numbers(name, shape).astype(np.float32)
         return exact + raw_numbers(f"{name} rest", shape) * np.abs(exact) * 2.0**-12
 
-    path = studio.made("rest", lambda path: write_model(path, "sd1", louder))
-    assert 0 < difference(studio.draw(CASE, path), golden_picture("sd1 unguided")) < 0.5
+    path = studio.made("rest", lambda path: write_model(path, "small", louder))
+    assert 0 < difference(studio.draw(CASE, path), golden_picture("small")) < 0.5
 
 
 def test_bf16_files_draw_what_their_numbers_draw(studio: Studio) -> None:
     def rounded(name: str, shape: tuple[int, ...]) -> np.ndarray:
         return as_bfloat(numbers(name, shape).astype(np.float32))
 
-    bf16 = studio.made("bf16", lambda path: retype(write_model(path, "sd1"), "BF16"))
-    f32 = studio.made("rounded", lambda path: write_model(path, "sd1", rounded))
+    bf16 = studio.made("bf16", lambda path: retype(write_model(path, "small"), "BF16"))
+    f32 = studio.made("rounded", lambda path: write_model(path, "small", rounded))
     have = studio.draw(CASE, bf16)
     assert difference(have, studio.draw(CASE, f32)) == 0
-    assert 0.1 < difference(have, golden_picture("sd1 unguided")) < 20
+    assert 0.1 < difference(have, golden_picture("small")) < 20
 
 
 def test_weights_that_are_too_many_are_kept_in_8_bits_and_this_is_said(

@@ -79,11 +79,11 @@ def test_a_batch_is_the_pictures_of_its_seeds(wide: Studio) -> None:
     order = wide.order(SMALL, count=5, sampler="euler_a")
     wide.load(wide.made("small", lambda path: write_model(path, "small")))
     pictures, info = wide.engine.generate(order, lambda step, *_: seen.append(step))
-    assert seen == [4, 8, 12, 13, 14, 15]  # four at once, and the rest
+    assert seen == [4, 8, 9, 10]  # four at once, and the rest
     assert info["seeds"] == list(range(order.seed, order.seed + 5))
-    for picture, seed in zip(pictures, info["seeds"], strict=True):
-        alone = wide.draw(SMALL, sampler="euler_a", seed=seed)
-        assert difference(picture, alone) <= CLOSE
+    for index in (0, 3, 4):  # the first and the last of the batch, and the one after it
+        alone = wide.draw(SMALL, sampler="euler_a", seed=info["seeds"][index])
+        assert difference(pictures[index], alone) <= CLOSE
     assert difference(pictures[0], pictures[1]) > 5
 
 

@@ -134,12 +134,6 @@ _SMALL_UNET = {
     "down_block_types": ["CrossAttnDownBlock2D"],
     "up_block_types": ["CrossAttnUpBlock2D"],
 }
-_SMALL_VAE = {
-    **_VAE,
-    "block_out_channels": [8, 8],
-    "down_block_types": ["DownEncoderBlock2D"] * 2,
-    "up_block_types": ["UpDecoderBlock2D"] * 2,
-}
 _FILE_TEXT = {**_TEXT, "num_attention_heads": 1}
 _FILE_OPEN_TEXT = {**_OPEN_TEXT, "num_attention_heads": 1}
 STABLE = {
@@ -209,8 +203,8 @@ KINDS: dict[str, Kind] = {
         _FILE_VAE,
         whole_vocabulary=True,
     ),
-    # One level, and latents of half the size: for what is drawn with many kinds of kernels.
-    "small": Kind(_SMALL_UNET, (_TEXT,), "DDIMScheduler", STABLE, _SMALL_VAE),
+    # One level: for what is drawn with many kinds of kernels.
+    "small": Kind(_SMALL_UNET, (_TEXT,), "DDIMScheduler", STABLE),
     "inpaint": Kind({**_UNET, "in_channels": 9}, (_TEXT,), "DDIMScheduler", STABLE),
     "instruct": Kind({**_UNET, "in_channels": 8}, (_TEXT,), "DDIMScheduler", STABLE),
     "inpaint-xl": Kind(
