@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -36,15 +38,15 @@ def pairs(folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     vae = engine.pipeline.stages.vae
     decode = vae.decode
 
-    def watched(latents: np.ndarray, *rest: object) -> object:
+    def watched(latents: np.ndarray, *rest: Any) -> Any:
         answer = decode(latents, *rest)
         if answer is not None:
             made.append((latents, answer[0]))
         return answer
 
-    vae.decode = watched
-    for seed, prompt in enumerate(prompts):
-        engine.generate(ImageSettings(prompt, steps=STEPS, seed=seed))
+    with mock.patch.object(vae, "decode", watched):
+        for seed, prompt in enumerate(prompts):
+            engine.generate(ImageSettings(prompt, steps=STEPS, seed=seed))
     engine.close()
     device.close()
     return made

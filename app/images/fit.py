@@ -39,13 +39,13 @@ class Fit:
 def fit_from(fields: Mapping[str, Any]) -> Fit:
     """Read the fields of ``done``."""
     free, size = fields.get("free"), fields.get("fits")
-    is_pair = isinstance(size, list | tuple) and len(size) == 2
+    pair = [int(side) for side in size] if isinstance(size, list | tuple) else []
     return Fit(
         more=int(fields.get("more") or 0),
         free=int(free) if isinstance(free, int | float) else None,
         evicts=str(fields.get("evicts") or ""),
         problem=str(fields.get("problem") or ""),
-        size=(int(size[0]), int(size[1])) if is_pair else None,
+        size=(pair[0], pair[1]) if len(pair) == 2 else None,
         tiled=bool(fields.get("tiled")),
     )
 

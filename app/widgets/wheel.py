@@ -10,8 +10,8 @@ class _WheelGuard(QObject):
     """Leaves the wheel to what is around a field, unless the field has the focus."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        is_aside = event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget)
-        if is_aside and not watched.hasFocus():
+        is_wheel = event.type() == QEvent.Type.Wheel
+        if is_wheel and isinstance(watched, QWidget) and not watched.hasFocus():
             event.ignore()
             return True
         return super().eventFilter(watched, event)
