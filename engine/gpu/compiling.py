@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from engine.gpu.device import Device
 from engine.gpu.errors import GpuError, ShaderError
 from engine.gpu.shaders import BindingSlot, Pipeline, begin_pipeline, compile_pipeline, pipeline_key
 
-#: Threads beyond which the drivers measured gain nothing.
-MOST_THREADS = 8
+MOST_THREADS = 8  # of ours
+AHEAD = 16  # pipelines that Dawn has in hand at once: who cancels waits for these
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Source:
 def compile_all(
     device: Device, sources: Sequence[Source], cancelled: Callable[[], bool] = lambda: False
 ) -> None:
-    """Fill the device's cache with those of ``sources`` that it lacks.
+    """Fill the device's cache with those of ``sources`` that it lacks, until ``cancelled()``.
 
     Raises:
         DeviceLostError: the driver dropped the device.
@@ -43,7 +44,7 @@ def compile_all(
     if len(missing) < 2 or device.caps.software:  # a software driver compiles at the first run
         return
     if device.caps.backend == "dawn":
-        _on_its_threads(device, list(missing.values()))
+        _on_its_threads(device, list(missing.values()), cancelled)
     else:
         _on_our_threads(device, missing, cancelled)
 
@@ -68,13 +69,23 @@ def _on_our_threads(
     device.check()
 
 
-def _on_its_threads(device: Device, sources: Sequence[Source]) -> None:
-    begun: list[Callable[[], Pipeline]] = []
+def _on_its_threads(
+    device: Device, sources: Sequence[Source], cancelled: Callable[[], bool]
+) -> None:
+    begun: deque[Callable[[], Pipeline]] = deque()
     for source in sources:
+        if cancelled():
+            break
         with contextlib.suppress(ShaderError):
             made = begin_pipeline(device, source.text, source.slots, source.label, apart=True)
             begun.append(made)
-    for finish in begun:
-        with contextlib.suppress(ShaderError):
-            finish()
+        if len(begun) == AHEAD:
+            _finish(begun.popleft())
+    while begun:
+        _finish(begun.popleft())
     device.check()
+
+
+def _finish(wait: Callable[[], Pipeline]) -> None:
+    with contextlib.suppress(ShaderError):
+        wait()

@@ -292,7 +292,8 @@ class Run:
     def _looped(self, job: Job, start: Start, first: int) -> Floats | None:
         denoiser = self.stages.denoisers.get(job)
         self.progress("compiling", 0, 1)
-        denoiser.prepare()
+        if not denoiser.prepare(self._stop):
+            return None
         self.progress("compiling", 1, 1)
         denoiser.set_preview(self.stages.colours.factors())
         done, calls = first * self.schedule.steps, self.schedule.step_of

@@ -98,6 +98,8 @@ class VaeStage:
         height, width = picture.shape[0] // factor, picture.shape[1] // factor
         # A picture is encoded once: range counts more than speed.
         coder = self._coder("encode", height, width, DType.F32)
+        if not self.model.workspace.compile([coder.name], cancelled):
+            return None
         tiny = isinstance(config, TinyVaeConfig)
         entering = picture * np.float32(0.5) + np.float32(0.5) if tiny else picture
 
@@ -116,6 +118,8 @@ class VaeStage:
 
     def _decoded(self, z: Floats, on_tile: OnTile, cancelled: Cancelled) -> Floats | None:
         coder = self.decoder(z.shape[0], z.shape[1])
+        if not self.model.workspace.compile([coder.name], cancelled):
+            return None
 
         def tile(rows: slice, columns: slice) -> Floats:
             return self._run(coder, z[rows, columns])[..., :3]

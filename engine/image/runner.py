@@ -113,12 +113,16 @@ class Denoiser:
             self.model.workspace.store.tensors.pop(value, None)
         self.model.workspace.forget([PREVIEW, "unet.step", "unet.context"])
 
-    def prepare(self) -> None:
-        """Compile and bind all programs, where that is not done yet."""
+    def prepare(self, cancelled: Callable[[], bool]) -> bool:
+        """Compile and bind all programs, where that is not done yet; False when cancelled."""
+        names = ["unet.context", "unet.step", *([PREVIEW] if self.preview is not None else [])]
+        if not self.model.workspace.compile(names, cancelled):
+            return False
         self.model.workspace.program("unet.context")
         self.pieces.prepare()
         if self.preview is not None:
             self.preview.pieces.prepare()
+        return True
 
     def run(self, start: Start, on_call: OnCall, cancelled: Callable[[], bool]) -> Floats | None:
         """All calls; ``on_call(call, preview or None)`` follows them as they finish.
@@ -126,7 +130,8 @@ class Denoiser:
         Returns:
             the final latents [count, h, w, c], or None when cancelled.
         """
-        self.prepare()
+        if not self.prepare(cancelled):
+            return None
         self._begin(start)
         submit(self.model.device, [self.model.workspace.program("unet.context").commands])
         out = self.step.preview if self.preview is None else self.preview.out

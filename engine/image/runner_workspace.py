@@ -7,7 +7,7 @@ compiled pipelines stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.gpu.device import Device
@@ -18,7 +18,7 @@ from engine.graph.node import Role, Value
 from engine.graph.planner import Plan, shared_sizes
 from engine.image.runner_costs import dispatch_costs
 from engine.kernels.program import Arena, Lowered, Program, build, lower_graph
-from engine.kernels.run import Store, allocate
+from engine.kernels.run import Store, allocate, compile_dispatches
 
 #: An arena this many times larger than what is registered needs is made anew.
 SLACK = 1.5
@@ -97,6 +97,20 @@ class Workspace:
     def registered(self, name: str) -> Registered:
         """A registered program."""
         return self._registered[name]
+
+    def compile(self, names: Iterable[str], cancelled: Callable[[], bool]) -> bool:
+        """Compile programs' shaders side by side; False where ``cancelled()`` came first.
+
+        A driver may take half a minute for a large model.
+
+        Raises:
+            DeviceLostError: the driver dropped the device.
+        """
+        absent = [self._registered[name].lowered for name in names if name not in self._programs]
+        compile_dispatches(
+            self.device, (each for lowered in absent for each in lowered.dispatches), cancelled
+        )
+        return not cancelled()
 
     def program(self, name: str) -> Program:
         """A built program; everything registered so far shares the arena.

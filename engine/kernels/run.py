@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,14 +69,18 @@ def prepare(device: Device, dispatches: Sequence[Dispatch], store: Store) -> Com
     return record(device, commands)
 
 
-def compile_dispatches(device: Device, dispatches: Sequence[Dispatch]) -> None:
+def compile_dispatches(
+    device: Device,
+    dispatches: Iterable[Dispatch],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> None:
     """Compile what dispatches need, several at once where the device gains by it."""
     sources: dict[str, Source] = {}
     for dispatch in dispatches:
         shader = generate(dispatch, device.caps)
         label = dispatch.label or dispatch.template
         sources.setdefault(shader.source, Source(shader.source, shader.slots, label))
-    compile_all(device, list(sources.values()))
+    compile_all(device, list(sources.values()), cancelled)
 
 
 def allocate(device: Device, desc: TensorDesc, purpose: Purpose) -> BufferRange | Texture:

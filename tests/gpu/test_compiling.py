@@ -86,3 +86,9 @@ def test_dawn_compiles_on_its_own_threads(dawn: Any) -> None:
     assert len(dawn.pipelines) == 6
     with pytest.raises(ShaderError, match="number 9 does not compile here"):
         compile_pipeline(dawn, source(9, "y[i.x] = {}u +;").text, SLOTS, "number 9")
+
+
+def test_dawn_begins_no_more_once_stopped(dawn: Any) -> None:
+    asked = iter(range(100))
+    compile_all(dawn, [source(number) for number in range(6)], lambda: next(asked) >= 2)
+    assert len(dawn.pipelines) == 2

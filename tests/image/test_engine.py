@@ -128,6 +128,21 @@ def test_stopping_gives_the_memory_back(engine: ImageEngine) -> None:
     assert engine.device.ledger.totals().by_purpose[Purpose.ACTIVATIONS] == 0
 
 
+def test_stopping_while_kernels_are_compiled_draws_nothing(engine: ImageEngine) -> None:
+    phases: list[str] = []
+    steps: list[int] = []
+    pictures, info = engine.generate(
+        ImageSettings(APPLE, seed=1, steps=20),
+        lambda step, *_: steps.append(step),
+        lambda: "compiling" in phases,
+        lambda phase, *_: phases.append(phase),
+    )
+    assert (pictures, steps) == ([], [])
+    assert info["cancelled"]
+    assert phases.count("compiling") == 1  # begun, and not told as done
+    assert engine.device.ledger.totals().by_purpose[Purpose.ACTIVATIONS] == 0
+
+
 def test_what_does_not_fit_is_refused_with_a_size_that_does(engine: ImageEngine) -> None:
     stages = engine.pipeline.stages
     stages.release()
